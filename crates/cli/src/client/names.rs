@@ -17,6 +17,23 @@ pub(crate) fn deployment_name(text: &str) -> Result<String, String> {
     of_kind(text, &kinds, "a Deployment", "deployment")
 }
 
+/// What a command can resume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Resumable {
+    /// An OrderedDeployment of that name.
+    Ordered(String),
+    /// A plain Deployment of that name.
+    Plain(String),
+}
+
+/// The name of an OrderedDeployment, or `deployment/NAME`.
+pub(crate) fn resumable_name(text: &str) -> Result<Resumable, String> {
+    match text.split_once('/') {
+        Some(_) if object_name(text).is_err() => deployment_name(text).map(Resumable::Plain),
+        _ => object_name(text).map(Resumable::Ordered),
+    }
+}
+
 /// The name of a namespace.
 pub(super) fn namespace(text: &str) -> Result<String, String> {
     if text.contains('.') {

@@ -1,6 +1,8 @@
 //! `resume`: requests that the controller passes a pause point. It writes `status.resumeRequested` and waits for the
 //! controller.
 
+mod plain;
+
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
@@ -10,7 +12,9 @@ use ordereddeployment_api::{Blocked, ConditionStatus, Hold, OrderedDeploymentSpe
 use ordereddeployment_wire::PodView;
 use serde_json::json;
 
-use crate::client::{ConnectArgs, Connection, DryRunArgs, Timeout, object_name, timeout};
+use crate::client::{
+    ConnectArgs, Connection, DryRunArgs, Resumable, Timeout, object_name, resumable_name, timeout,
+};
 use crate::declared;
 use crate::escape::print;
 use crate::explain::explain;
@@ -27,13 +31,14 @@ Examples:
   kubectl ordered resume web --all                      pass all pause points of this rollout
 
 A request names its pause point. If the rollout has passed it already, nothing happens.
+deployment/web is a plain Deployment whose ReplicaSets ordered-controller-manager reconciles. It is resumed by spec.paused.
 --all also ends the suspension of a rollout that was scaled to 0 replicas.
 A rollout that is blocked by unavailable pods is not paused: use --hold with the id in the message to pass that pause \
 point.")]
 pub(crate) struct Args {
-    /// The name of an OrderedDeployment
-    #[arg(value_parser = object_name)]
-    name: String,
+    /// The name of an OrderedDeployment, or deployment/NAME
+    #[arg(value_name = "NAME", value_parser = resumable_name)]
+    name: Resumable,
     /// Pass this and all later pause points of this rollout
     #[arg(long)]
     all: bool,
@@ -70,7 +75,10 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         (Some(id), false) => ResumeTarget::Hold(id),
         (None, false) => ResumeTarget::Current,
     };
-    let text = resume(&connection, &args.name, target, args.timeout.0).await?;
+    let text = match &args.name {
+        Resumable::Ordered(name) => resume(&connection, name, target, args.timeout.0).await?,
+        Resumable::Plain(name) => plain::resume(&connection, name, target).await?,
+    };
     Ok(print(format_args!("{text}\n"))?)
 }
 

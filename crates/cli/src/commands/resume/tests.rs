@@ -287,3 +287,44 @@ async fn a_dry_run_requests_nothing_and_a_server_checks_the_write() {
     let now = fixture.api().get("web").await.unwrap();
     assert_eq!(now.resource_version(), version, "nothing was stored");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_deployment_is_resumed_at_the_pause_point_that_was_read() {
+    use k8s_openapi::api::apps::v1::Deployment;
+    use ordereddeployment_api::names::annotation;
+
+    let fixture = Fixture::without_controller().await;
+    let (connection, client) = (&fixture.connection, fixture.connection.client.clone());
+    let api: kube::Api<Deployment> = kube::Api::namespaced(client, &connection.namespace);
+    let hold = json!({
+        "id": "plain-1-x@2", "pod": "plain-1-x", "podUID": "u", "point": "Before", "revision": 2,
+        "since": "2030-01-01T11:51:00Z", "replicas": 2, "sizes": {},
+    });
+    let labels = json!({"app": "plain"});
+    let object = json!({
+        "metadata": {"name": "plain"},
+        "spec": {"paused": true, "selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+        }},
+    });
+    api.create(&kube::api::PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    let error =
+        super::plain::resume(connection, "plain", ResumeTarget::Current).await.unwrap_err().to_string();
+    assert!(
+        error.contains("but by spec.paused") && error.contains("kubectl rollout resume deployment/plain"),
+        "{error}"
+    );
+    let state = json!({"hold": hold}).to_string();
+    let patch = json!({"metadata": {"annotations": {annotation::ROLLOUT_STATE: state}}});
+    api.patch("plain", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let other =
+        super::plain::resume(connection, "plain", ResumeTarget::Hold("y@2")).await.unwrap_err().to_string();
+    assert!(other.contains("paused at plain-1-x@2, not at y@2"), "{other}");
+    assert!(super::plain::resume(connection, "plain", ResumeTarget::All).await.is_err());
+    let text = super::plain::resume(connection, "plain", ResumeTarget::Current).await.unwrap();
+    assert!(text.starts_with("deployment/plain: plain-1-x@2 is passed\n"), "{text}");
+    assert_eq!(api.get("plain").await.unwrap().spec.unwrap().paused, Some(false));
+    let again =
+        super::plain::resume(connection, "plain", ResumeTarget::Current).await.unwrap_err().to_string();
+    assert_eq!(again, "deployment/plain is not paused at a pause point");
+}
