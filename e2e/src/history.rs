@@ -52,6 +52,11 @@ impl History {
         &self.commits
     }
 
+    /// The version up to which it was read.
+    pub(crate) fn read_until(&self) -> u64 {
+        self.next - 1
+    }
+
     /// Reads and returns the changes in all namespaces since the last read. Only for real servers.
     pub async fn take_all(&mut self, cluster: &TestCluster) -> Result<Vec<Commit>> {
         let plane = cluster.control_plane().context("the history of all namespaces needs a real server")?;

@@ -275,9 +275,9 @@ impl ControlPlane {
         self.store.as_ref().context("this control plane was not started here: its store is not known")
     }
 
-    /// Compacts the history of etcd.
-    pub(crate) async fn compact(&self) -> Result<()> {
-        self.store()?.compact().await
+    /// Compacts the history of etcd before this version.
+    pub(crate) async fn compact(&self, version: u64) -> Result<()> {
+        self.store()?.compact(version).await
     }
 
     async fn answers(&self, client: &Client, path: &str) -> Result<()> {

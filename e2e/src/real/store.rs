@@ -60,9 +60,9 @@ impl Store {
         bail!("etcd ends a watch before its end")
     }
 
-    pub(super) async fn compact(&self) -> Result<()> {
-        let now = self.mark().await?;
-        self.ask("/v3/kv/compaction", &json!({"revision": now.to_string(), "physical": true})).await.map(drop)
+    pub(super) async fn compact(&self, version: u64) -> Result<()> {
+        let wanted = json!({"revision": version.to_string(), "physical": true});
+        self.ask("/v3/kv/compaction", &wanted).await.map(drop)
     }
 
     async fn mark(&self) -> Result<u64> {
