@@ -53,7 +53,8 @@ impl History {
     }
 
     /// The version up to which it was read.
-    pub(crate) fn read_until(&self) -> u64 {
+    #[must_use]
+    pub fn read_until(&self) -> u64 {
         self.next - 1
     }
 

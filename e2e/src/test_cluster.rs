@@ -14,7 +14,7 @@ use ordereddeployment_sandbox::{Config, Sandbox};
 
 use crate::real::{BuiltIn, ControlPlane};
 use crate::setting::TIMEOUT;
-use crate::{Deletion, History, Kubectl, Manager, Proxy, Request, Setting, kubeconfig};
+use crate::{Deletion, Kubectl, Manager, Proxy, Request, Setting, kubeconfig};
 
 /// Which server a scenario runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,11 +282,11 @@ impl TestCluster {
         Ok(requests.iter().filter_map(Deletion::of).collect())
     }
 
-    /// Compacts the history of the server as far as it was read, so that watches from an older version expire with 410.
-    pub async fn compact(&self, read: &History) -> Result<()> {
+    /// Compacts the history of the server before this version, so that watches from an older version expire with 410.
+    pub async fn compact(&self, version: u64) -> Result<()> {
         match &*self.backend {
             Backend::Sandbox(sandbox) => sandbox.compact(),
-            Backend::Real(plane) => plane.compact(read.read_until()).await?,
+            Backend::Real(plane) => plane.compact(version).await?,
         }
         Ok(())
     }

@@ -107,10 +107,10 @@ impl LabelSelector {
     /// Whether it has every requirement of the other one, and so selects nothing that the other one does not.
     #[must_use]
     pub fn includes(&self, other: &Self) -> bool {
-        let labels = |selector: &Self| selector.match_labels.clone().unwrap_or_default();
+        let own = |key: &str| self.match_labels.as_ref()?.get(key);
+        let mut labels = other.match_labels.iter().flatten();
         let mut expressions = other.match_expressions.iter().flatten();
-        let own = labels(self);
-        labels(other).iter().all(|(key, value)| own.get(key) == Some(value))
+        labels.all(|(key, value)| own(key) == Some(value))
             && expressions.all(|wanted| self.match_expressions.iter().flatten().any(|own| own == wanted))
     }
 

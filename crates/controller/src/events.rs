@@ -9,9 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::runtime::builtin::Announce;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Event as CoreEvent, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
@@ -168,12 +166,6 @@ impl EventRecorder {
             self.metrics.events_dropped.inc();
             tracing::warn!("an event was dropped: too many are waiting");
         }
-    }
-}
-
-impl Announce for EventRecorder {
-    fn stands_aside(&self, probe: &ReplicaSet, message: &str) {
-        self.warn_of_object(probe.object_ref(&()), reason::STANDS_ASIDE, message);
     }
 }
 

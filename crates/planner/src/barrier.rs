@@ -1,7 +1,10 @@
 //! The barrier: the first pause point in the order that is not passed. Read only; `hold` begins and ends holds.
 
+use std::time::Duration;
+
 use ordereddeployment_api::{Hold, OrderedDeploymentStatus, PausePoint};
 
+use crate::Point;
 use crate::declared::{self, Declared};
 use crate::inventory::{Inventory, RankedPod};
 
@@ -12,6 +15,17 @@ pub(crate) struct Barrier<'c, 'a> {
     pub(crate) ranked: &'c RankedPod<'a>,
     pub(crate) side: PausePoint,
     pub(crate) declared: Option<Declared<'c>>,
+}
+
+impl Barrier<'_, '_> {
+    /// How long the rollout pauses there; `None`: until it is resumed.
+    pub(crate) fn duration(&self) -> Option<Duration> {
+        match (&self.declared, &self.ranked.pod.point) {
+            (Some(declared), _) => declared.duration(),
+            (None, Point::At { duration: Ok(duration), .. }) => *duration,
+            _ => None,
+        }
+    }
 }
 
 /// The place of a barrier among some pods.

@@ -33,11 +33,7 @@ pub(crate) fn hold_early(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>) -
 fn begin(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>, side: PausePoint) -> Decision {
     let pod = barrier.ranked.pod;
     let since = seconds(inventory.snapshot.now);
-    let duration = match (&barrier.declared, &pod.point) {
-        (Some(declared), _) => declared.duration(),
-        (None, Point::At { duration: Ok(duration), .. }) => *duration,
-        _ => None,
-    };
+    let duration = barrier.duration();
     let until = duration.and_then(|duration| end(since, duration));
     let after = side == PausePoint::After;
     let (sizes, replicas) = sizes_to_keep(inventory, after.then_some(barrier.ranked), until.is_some());

@@ -77,7 +77,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     };
     let text = match &args.name {
         Resumable::Ordered(name) => resume(&connection, name, target, args.timeout.0).await?,
-        Resumable::Plain(name) => plain::resume(&connection, name, target).await?,
+        Resumable::Plain(name) => plain::resume(&connection, name, args.hold.as_deref(), args.all).await?,
     };
     Ok(print(format_args!("{text}\n"))?)
 }

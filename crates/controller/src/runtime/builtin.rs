@@ -15,15 +15,16 @@ use futures::StreamExt;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::{Client, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
 use kube_runtime::WatchStreamExt;
 use kube_runtime::watcher::{self, watcher};
-use ordereddeployment_api::names::label;
+use ordereddeployment_api::names::{label, reason};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::client::error::RequestError;
+use crate::events::EventRecorder;
 use crate::runtime::backoff::WatchBackoff;
 use crate::{Fence, Health, Metrics};
 
@@ -190,11 +191,6 @@ pub(crate) struct Gate {
     pub(crate) open: watch::Sender<bool>,
 }
 
-/// What says that the controller stands aside, and why.
-pub(crate) trait Announce {
-    fn stands_aside(&self, probe: &ReplicaSet, message: &str);
-}
-
 impl Apart {
     /// Opens the gate while no built-in controller is alive. It ends only if the process does.
     pub(crate) async fn keep(
@@ -203,7 +199,7 @@ impl Apart {
         gate: &Gate,
         health: &Health,
         metrics: &Metrics,
-        announce: &impl Announce,
+        recorder: &EventRecorder,
     ) {
         if self.force {
             tracing::warn!(
@@ -274,7 +270,7 @@ impl Apart {
                     health.note(REPLICASETS, Some(ALIVE.to_owned()));
                     tracing::warn!("{ALIVE}");
                     if let Ok(set) = sets.get(PROBE).await {
-                        announce.stands_aside(&set, ALIVE);
+                        recorder.warn_of_object(set.object_ref(&()), reason::STANDS_ASIDE, ALIVE);
                     }
                 }
             }

@@ -257,11 +257,7 @@ fn begin(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>) -> Decision {
     let pod = barrier.ranked.pod;
     let mut status = with_rollout(inventory, inventory.status.clone());
     let since = seconds(inventory.snapshot.now);
-    let duration = match (&barrier.declared, &pod.point) {
-        (Some(declared), _) => declared.duration(),
-        (None, Point::At { duration: Ok(duration), .. }) => *duration,
-        _ => None,
-    };
+    let duration = barrier.duration();
     let until: Option<Timestamp> = duration.and_then(|duration| hold::end(since, duration));
     let active = inventory.by_set();
     let leaves = |set: &Set| barrier.side == PausePoint::After && *set.uid == *pod.set;

@@ -20,7 +20,7 @@ impl Trial {
         let gone = |there: &[Pod]| there.iter().all(|one| !pods.contains(&&one.name_any()));
         cluster.until_pods("rid of them", gone).await.unwrap();
         self.history.read_on(&cluster).await.unwrap();
-        cluster.compact(&self.history).await.unwrap();
+        cluster.compact(self.history.read_until()).await.unwrap();
         rules.cut();
         rules.thaw();
         manager.until_logged("too old").await.unwrap();

@@ -10,7 +10,6 @@ use ordereddeployment_api::names::annotation;
 use ordereddeployment_api::{Hold, OrderedDeploymentStatus};
 use serde_json::json;
 
-use super::ResumeTarget;
 use crate::client::Connection;
 use crate::explain::explain;
 
@@ -21,7 +20,13 @@ fn hold(deployment: &Deployment) -> Option<(Hold, String)> {
     Some((status.hold?, stored.clone()))
 }
 
-pub(super) async fn resume(connection: &Connection, name: &str, target: ResumeTarget<'_>) -> Result<String> {
+/// Passes the pause point at which it is paused; with `wanted`, only that one.
+pub(super) async fn resume(
+    connection: &Connection,
+    name: &str,
+    wanted: Option<&str>,
+    all: bool,
+) -> Result<String> {
     let Connection { client, namespace, flags, dry_run, .. } = connection;
     let doing = format!("cannot resume deployment/{name} in {namespace}");
     let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
@@ -37,17 +42,16 @@ pub(super) async fn resume(connection: &Connection, name: &str, target: ResumeTa
         };
         bail!("deployment/{name} is not paused at a pause point{hint}");
     };
-    match target {
-        ResumeTarget::All | ResumeTarget::AllOf(_) => bail!(
+    if all {
+        bail!(
             "deployment/{name} is paused at {}: a plain Deployment passes one pause point at a time\nhint: remove the others with \
              `kubectl annotate pod NAME {}-`, and resume without --all",
             hold.id,
             annotation::PAUSE_POINT,
-        ),
-        ResumeTarget::Hold(id) if id != hold.id => {
-            bail!("deployment/{name} is paused at {}, not at {id}: nothing was changed", hold.id)
-        }
-        ResumeTarget::Hold(_) | ResumeTarget::Current => {}
+        );
+    }
+    if let Some(id) = wanted.filter(|id| *id != hold.id) {
+        bail!("deployment/{name} is paused at {}, not at {id}: nothing was changed", hold.id);
     }
     if dry_run.sends() {
         let pointer = annotation::ROLLOUT_STATE.replace('/', "~1");

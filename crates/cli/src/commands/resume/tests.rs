@@ -308,8 +308,7 @@ async fn a_plain_deployment_is_resumed_at_the_pause_point_that_was_read() {
         }},
     });
     api.create(&kube::api::PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
-    let error =
-        super::plain::resume(connection, "plain", ResumeTarget::Current).await.unwrap_err().to_string();
+    let error = super::plain::resume(connection, "plain", None, false).await.unwrap_err().to_string();
     assert!(
         error.contains("but by spec.paused") && error.contains("kubectl rollout resume deployment/plain"),
         "{error}"
@@ -317,14 +316,12 @@ async fn a_plain_deployment_is_resumed_at_the_pause_point_that_was_read() {
     let state = json!({"hold": hold}).to_string();
     let patch = json!({"metadata": {"annotations": {annotation::ROLLOUT_STATE: state}}});
     api.patch("plain", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    let other =
-        super::plain::resume(connection, "plain", ResumeTarget::Hold("y@2")).await.unwrap_err().to_string();
+    let other = super::plain::resume(connection, "plain", Some("y@2"), false).await.unwrap_err().to_string();
     assert!(other.contains("paused at plain-1-x@2, not at y@2"), "{other}");
-    assert!(super::plain::resume(connection, "plain", ResumeTarget::All).await.is_err());
-    let text = super::plain::resume(connection, "plain", ResumeTarget::Current).await.unwrap();
+    assert!(super::plain::resume(connection, "plain", None, true).await.is_err());
+    let text = super::plain::resume(connection, "plain", None, false).await.unwrap();
     assert!(text.starts_with("deployment/plain: plain-1-x@2 is passed\n"), "{text}");
     assert_eq!(api.get("plain").await.unwrap().spec.unwrap().paused, Some(false));
-    let again =
-        super::plain::resume(connection, "plain", ResumeTarget::Current).await.unwrap_err().to_string();
+    let again = super::plain::resume(connection, "plain", None, false).await.unwrap_err().to_string();
     assert_eq!(again, "deployment/plain is not paused at a pause point");
 }
