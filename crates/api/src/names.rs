@@ -19,9 +19,9 @@ pub mod annotation {
     pub const PAUSE_DURATION: &str = "ordereddeployment.io/pause-duration";
     /// Kubernetes' pod deletion cost (KEP-2255; rule 4 of the order). Pods with a lower value are deleted first.
     pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-    /// On a pod: when a disruption budget refused its eviction. The write makes the disruption controller count again: it reads the
-    /// sizes of the sets only when a pod or the budget changes (`updatePod` in Kubernetes' `pkg/controller/disruption`).
-    pub const EVICTION_REFUSED: &str = "ordereddeployment.io/eviction-refused";
+    /// On a pod: when the sizes of the sets had changed and its disruption budget was to be counted again. The disruption controller
+    /// reads the sizes only when a pod or the budget changes (`updatePod` in Kubernetes' `pkg/controller/disruption`).
+    pub const BUDGET_RECOUNT: &str = "ordereddeployment.io/budget-recount";
     /// The revision of a set: a decimal number that grows with every rollout.
     pub const REVISION: &str = "ordereddeployment.io/revision";
     /// The objects of the same namespace that this one takes over from: `deployments/web,replicasets/web-5d9c`. Until all of
@@ -54,7 +54,7 @@ pub mod annotation {
         DELETE_PRIORITY,
         PAUSE_POINT,
         PAUSE_DURATION,
-        EVICTION_REFUSED,
+        BUDGET_RECOUNT,
         REVISION,
         ADOPTING,
         ADOPTED_GENERATION,

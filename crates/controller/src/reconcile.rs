@@ -208,10 +208,13 @@ impl Reconciler<'_> {
                     self.nothing_fails();
                     self.state.known_points = act.points;
                 }
-                Decision::Act(act) if act.is_idle() => match self.report(&act, false).await? {
-                    Outcome::Unfinished => {}
-                    outcome => return Ok(outcome),
-                },
+                Decision::Act(act) if act.is_idle() => {
+                    self.recount_at_rest().await;
+                    match self.report(&act, false).await? {
+                        Outcome::Unfinished => {}
+                        outcome => return Ok(outcome),
+                    }
+                }
                 Decision::Act(act) => {
                     self.live = false;
                     match self.apply(&act).await {

@@ -83,6 +83,8 @@ fn bounds(seconds: usize) -> BTreeMap<&'static str, usize> {
         ("get ordereddeployments", 1),
         ("list orderedreplicasets", 1),
         ("list pods", 1),
+        // At the end; the first time also in the version that an older server does not serve.
+        ("list poddisruptionbudgets", 2),
         // Dry runs that compare the new template with that of the old set, after defaulting by the server.
         ("create podtemplates", 2),
     ])

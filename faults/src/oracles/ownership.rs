@@ -21,7 +21,7 @@ fn why_not_owned(history: &History<'_>, write: &Write<'_>) -> Option<&'static st
     match write.kind {
         Kind::Event | Kind::Lease => None,
         Kind::Other => Some("the controllers never send such a write"),
-        Kind::PatchPod if is_of_refused_eviction(write) => of_refused_eviction(history, write),
+        Kind::PatchPod if is_recount(write) => of_recount(history, write),
         Kind::PatchPod => owners(history, write, true),
         Kind::PatchSet if body(write, "ownerReferences").is_some() => owners(history, write, false),
         // A refused write changed nothing. Its object may be deleted.
@@ -59,16 +59,15 @@ fn body<'a>(write: &Write<'a>, field: &str) -> Option<&'a Value> {
     write.record.body.as_ref()?.get("metadata")?.get(field)
 }
 
-/// Whether the write only annotates a pod, as after a refused eviction.
-fn is_of_refused_eviction(write: &Write<'_>) -> bool {
+/// Whether the write only annotates a pod, so that its disruption budget is counted again.
+fn is_recount(write: &Write<'_>) -> bool {
     let keys =
         body(write, "annotations").and_then(Value::as_object).map(|all| all.keys().collect::<Vec<_>>());
-    keys.is_some_and(|keys| keys == [annotation::EVICTION_REFUSED])
-        && body(write, "ownerReferences").is_none()
+    keys.is_some_and(|keys| keys == [annotation::BUDGET_RECOUNT]) && body(write, "ownerReferences").is_none()
 }
 
 /// Only pods of the object are annotated.
-fn of_refused_eviction(history: &History<'_>, write: &Write<'_>) -> Option<&'static str> {
+fn of_recount(history: &History<'_>, write: &Write<'_>) -> Option<&'static str> {
     if !write.is_accepted() {
         return None;
     }

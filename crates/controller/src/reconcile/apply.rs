@@ -9,6 +9,7 @@
 
 mod creates;
 mod deletes;
+mod recount;
 mod refusals;
 mod sets;
 
@@ -64,6 +65,7 @@ impl Reconciler<'_> {
     pub(crate) async fn apply(&mut self, act: &Act) -> Result<(), Interrupt> {
         let wanted = self.wanted();
         let next = std::mem::replace(&mut self.state.next_batch, 1);
+        self.note_sizes(&act.sets);
         for change in &act.sets {
             self.check_still_wanted(&wanted)?;
             if matches!(change, SetChange::Create { .. }) {

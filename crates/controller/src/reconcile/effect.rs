@@ -83,7 +83,7 @@ pub(crate) enum Effect {
         kind: FailureKind,
         message: String,
     },
-    /// The pod of a refused eviction was annotated, so that its budget is counted again.
+    /// A pod was annotated, so that its budget is counted again.
     BudgetsRecounted,
     /// An eviction that was refused a moment ago was not repeated.
     StillRefused(Failure),

@@ -93,7 +93,10 @@ impl Reconciler<'_> {
                 self.state.refuse(&uid, ready, Instant::now(), failure.clone());
                 return Some(Interrupt::Failed(failure));
             }
-            Effect::BudgetsRecounted => self.state.recount_due = false,
+            Effect::BudgetsRecounted => {
+                self.state.recount_due = false;
+                self.state.recount_at_rest = false;
+            }
             Effect::StillRefused(failure) => return Some(Interrupt::Failed(failure)),
             Effect::NameTaken => self.taken += 1,
             Effect::SetNameTaken(name) => {

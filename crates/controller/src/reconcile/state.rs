@@ -115,6 +115,8 @@ pub(crate) struct ObjectState {
     pub(crate) refused: Option<Refused>,
     /// Whether budgets may have been counted with older sizes of the sets, or with those between two writes.
     pub(crate) recount_due: bool,
+    /// Whether the sizes of several sets were written since budgets were last counted.
+    pub(crate) recount_at_rest: bool,
     pub(crate) known_points: BTreeMap<Arc<str>, String>,
     pub(crate) taken_names: BTreeSet<String>,
     /// Nodes read live in this reconciliation.
@@ -171,6 +173,7 @@ impl ObjectState {
             refused: None,
             // What was written before this process started is not known.
             recount_due: true,
+            recount_at_rest: false,
             known_points: BTreeMap::new(),
             taken_names: BTreeSet::new(),
             nodes: Nodes::new(),

@@ -60,9 +60,21 @@ impl Cluster {
         cluster
     }
 
+    /// The same, with pods that become ready after this time, and end at once.
+    pub async fn start_with_quick_pods(ready_delay: Duration) -> Self {
+        let config = Config { ready_delay, termination_delay: Duration::ZERO, ..Config::default() };
+        let mut cluster = Self::with_config(config).await;
+        cluster.start_controller();
+        cluster
+    }
+
     pub async fn without_controller() -> Self {
+        Self::with_config(Config::default()).await
+    }
+
+    async fn with_config(config: Config) -> Self {
         let clock = SandboxClock::simulated("2030-01-01T00:00:00Z".parse().unwrap());
-        let config = Config { clock: clock.clone(), ..Config::default() };
+        let config = Config { clock: clock.clone(), ..config };
         let sandbox = Sandbox::start(config).await.unwrap();
         let client = sandbox.connect("test").unwrap();
         let api: Api<CustomResourceDefinition> = Api::all(client.clone());

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Method;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::names::{annotation, condition, reason};
 use ordereddeployment_api::{Condition, ConditionStatus};
 use ordereddeployment_sandbox::Record;
 use serde_json::{Value, json};
@@ -206,6 +207,52 @@ async fn a_budget_that_was_counted_with_older_sizes_is_counted_again() {
     cluster.pass(Duration::from_secs(600)).await;
     assert_eq!(evicted(&cluster, mark), [""; 0]);
     assert_eq!(cluster.view().await.active().len(), 3);
+}
+
+/// A budget that counts between the writes of two sets expects too many pods. No node could be drained while the rollout is paused.
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_was_counted_between_two_sizes_is_counted_again_in_a_pause() {
+    let cluster = Cluster::start_with_quick_pods(Duration::from_millis(100)).await;
+    let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
+    for (pod, priority) in [(&pods[0], 3), (&pods[1], 2), (&pods[2], 1)] {
+        cluster.prioritise(pod, priority).await;
+    }
+    cluster.annotate(&pods[2], annotation::PAUSE_POINT, "before").await;
+    let spec = json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}});
+    let budget = serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap();
+    budgets(&cluster).create(&PostParams::default(), &budget).await.unwrap();
+    cluster.pass(Duration::from_secs(3)).await;
+    let counted = async || {
+        let status = budgets(&cluster).get("web").await.unwrap().status.unwrap();
+        (status.expected_pods, status.disruptions_allowed)
+    };
+    let between = Arc::new(Mutex::new(Vec::new()));
+    let (seen, client, other) = (Arc::clone(&between), cluster.client.clone(), pods[3].clone());
+    // The size after the second delete is written in the pause, when no pod changes any more.
+    cluster.faults.rule(move |info| {
+        if !info.is(&Method::PATCH, "/orderedreplicasets/") || info.body["spec"]["replicas"] != json!(2) {
+            return RequestFault::None;
+        }
+        let (seen, client, other) = (Arc::clone(&seen), client.clone(), other.clone());
+        RequestFault::After(Box::pin(async move {
+            let pods: Api<Pod> = Api::default_namespaced(client.clone());
+            let note = format!("change {}", seen.lock().unwrap().len());
+            let note = Patch::Merge(json!({"metadata": {"annotations": {"note": note}}}));
+            pods.patch(&other, &PatchParams::default(), &note).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(client);
+            let status = budgets.get("web").await.unwrap().status.unwrap();
+            seen.lock().unwrap().push(status.expected_pods);
+        }))
+    });
+    cluster.set_image("web:2").await;
+    cluster.until("it is held", |view| view.status().hold.is_some()).await;
+    cluster.pass(Duration::from_secs(120)).await;
+    assert_eq!(*between.lock().unwrap(), [4, 5], "before the first write, and between both");
+    assert_eq!(counted().await, (4, 1));
+    let mark = cluster.mark();
+    cluster.pass(Duration::from_secs(3600)).await;
+    assert_eq!(cluster.asked(mark, "list", "poddisruptionbudgets").len(), 0, "once");
 }
 
 #[tokio::test(start_paused = true)]

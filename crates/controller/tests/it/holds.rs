@@ -162,7 +162,7 @@ async fn an_unknown_annotation_has_one_warning_on_a_pod_and_on_the_object() {
     let mut cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 2})).await);
     cluster.annotate(&pods[0], "ordereddeployment.io/pausepoint", "before").await;
-    cluster.annotate(&pods[1], annotation::EVICTION_REFUSED, "then").await;
+    cluster.annotate(&pods[1], annotation::BUDGET_RECOUNT, "then").await;
     let patch =
         json!({"metadata": {"annotations": {"ordereddeployment.io/adoptin": "x", "example.com/a": "b"}}});
     cluster.patch(patch).await;

@@ -5,10 +5,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use ordereddeployment_api::names::annotation;
 use ordereddeployment_planner::{DeleteGroup, FailureKind, Pod, Purpose, Target};
-use ordereddeployment_wire::PodView;
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::refusals::explain;
@@ -111,31 +108,9 @@ impl Reconciler<'_> {
         let labels = entry.map(|entry| entry.labels.clone()).unwrap_or_default();
         let (kind, message) = explain(&self.requests, &self.namespace, target.name(), &labels, refusal).await;
         let mut effects =
-            if self.state.recount_due { self.recount_budgets(target).await } else { Vec::new() };
+            if self.state.recount_due { self.recount_budgets(&target.pod).await } else { Vec::new() };
         effects.push(Effect::EvictionRefused { uid: Arc::clone(target.uid()), ready, kind, message });
         effects
-    }
-
-    /// Annotates the pod of a refused eviction. The disruption controller reads the sizes of the sets only when a pod or the
-    /// budget changes: without a change after the last write of the sizes, it would refuse forever. If the write fails, the
-    /// next refusal repeats it.
-    async fn recount_budgets(&self, target: &Target) -> Vec<Effect> {
-        let patch = json!({"metadata": {
-            "uid": target.uid(),
-            "resourceVersion": target.pod.resource_version,
-            "annotations": {annotation::EVICTION_REFUSED: self.ctx.clock.now().to_string()},
-        }});
-        match self.requests.patch::<PodView>(&self.namespace, target.name(), &patch).await {
-            Ok(pod) => {
-                let entry =
-                    PodEntry::of(self.ctx.family, &pod).map(|entry| Effect::Pod(Fact::Is(Arc::new(entry))));
-                entry.into_iter().chain([Effect::BudgetsRecounted]).collect()
-            }
-            Err(error) => {
-                tracing::debug!(%error, pod = target.name(), "cannot annotate the pod of a refused eviction");
-                Vec::new()
-            }
-        }
     }
 
     fn effects_of(&self, target: &Target, purpose: Purpose, outcome: Outcome, ages: &Ages) -> Vec<Effect> {
