@@ -17,6 +17,7 @@ use crate::client::sets::as_deployment;
 use crate::events::EventRecorder;
 use crate::reconcile::state::ObjectState;
 use crate::runtime::node_rules::NodeRules;
+use crate::runtime::reports::Reports;
 use crate::{Clock, DecisionLog, Metrics, Names};
 
 /// How many own writes of an object are remembered: several can be on their way in the watch at the same time.
@@ -76,6 +77,8 @@ pub(crate) struct Context {
     pub(crate) decision_log: DecisionLog,
     /// The node rules of plain Deployments.
     pub(crate) node_rules: NodeRules,
+    /// The statuses of plain ReplicaSets.
+    pub(crate) reports: Reports,
     /// Whether the API server stores `terminatingReplicas` of a ReplicaSet, as far as known.
     pub(crate) stores_terminating: AtomicBool,
     /// The objects as their watch shows them.
@@ -109,6 +112,7 @@ impl Context {
             events,
             decision_log,
             node_rules: NodeRules::default(),
+            reports: Reports::default(),
             stores_terminating: AtomicBool::new(true),
             store,
             cache: Mutex::new(Cache::of(family)),

@@ -74,6 +74,7 @@ impl Reconciler<'_> {
             let patch =
                 json!({"metadata": {"resourceVersion": entry.object.resource_version()}, "status": change});
             let name = &entry.set.name;
+            self.ctx.reports.sending(entry.uid(), &status);
             match self.requests.patch_set_status(&self.namespace, name, &patch).await {
                 Ok(stored) => {
                     let kept = |status: &Value| status.get(TERMINATING).is_some();
@@ -86,7 +87,7 @@ impl Reconciler<'_> {
                     }
                 }
                 // The watch will show that the set is deleted.
-                Err(error) if error.is_not_found() => {}
+                Err(error) if error.is_not_found() => self.ctx.reports.remove(entry.uid()),
                 Err(error) if error.is_conflict() => {
                     self.state.live_read = Some(LiveReadReason::Conflict);
                     all = false;

@@ -4,7 +4,8 @@
 //! An empty ReplicaSet, the *probe*, is left alone by this controller. If somebody sets its `observedGeneration`, a built-in controller
 //! is alive. While none is, the probe has a generation that nobody has observed: a built-in controller that starts reports it at once,
 //! and the watch shows it. While one is alive, a new generation asks every [`ASK`] whether it still is. The controller may act only for
-//! a short time after the API server showed the probe as unobserved.
+//! a short time after the API server showed the probe as unobserved. A built-in controller that is busy answers late: a status of a
+//! set that this process has not sent shows it too.
 //!
 //! This module decides only whether the controller may act. It reads and deletes no pod.
 
@@ -21,12 +22,12 @@ use kube_runtime::watcher::{self, watcher};
 use ordereddeployment_api::names::{label, reason};
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::client::error::RequestError;
-use crate::events::EventRecorder;
+use crate::reconcile::context::Context;
 use crate::runtime::backoff::WatchBackoff;
-use crate::{Fence, Health, Metrics};
+use crate::{Fence, Health};
 
 /// The name of the probe.
 const PROBE: &str = "ordered-controller-manager-probe";
@@ -36,6 +37,8 @@ const ASK: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(30);
 /// How long the controller may act after the API server showed that nobody has observed the probe.
 const VALID: Duration = Duration::from_secs(25);
+/// How long a request for the probe may take. Meanwhile no sign of another controller is seen.
+const REQUEST: Duration = Duration::from_secs(5);
 /// The Lease of kube-controller-manager, and its default duration.
 const LEASE: (&str, &str) = ("kube-system", "kube-controller-manager");
 const LEASE_DURATION: Duration = Duration::from_secs(15);
@@ -56,8 +59,17 @@ pub struct Apart {
 enum Finding {
     /// Not known yet.
     Unknown,
-    Alive,
+    Alive(Sign),
     Absent,
+}
+
+/// By what another controller was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sign {
+    /// It has observed the probe.
+    Probe,
+    /// It has reported another ReplicaSet.
+    Status,
 }
 
 /// The probe as it was last seen, and the finding. No I/O.
@@ -116,7 +128,7 @@ impl Probe {
         if seen.observed >= seen.generation {
             // An observed generation that this process has not asked for proves nothing at its start: it may be of last week.
             if self.asked.is_some() || self.finding == Finding::Absent {
-                self.finding = Finding::Alive;
+                self.finding = Finding::Alive(Sign::Probe);
                 self.alive = now;
                 self.asked = None;
                 self.next = now + ASK;
@@ -128,6 +140,14 @@ impl Probe {
             self.unobserved = Some(now);
         }
         self.generation = seen.generation;
+    }
+
+    /// Another controller has reported the status of a set: it is alive, and may be too busy to observe the probe.
+    fn see_foreign_status(&mut self, now: Instant) {
+        if !matches!(self.finding, Finding::Alive(_)) {
+            (self.finding, self.next) = (Finding::Alive(Sign::Status), now);
+        }
+        (self.alive, self.asked) = (now, None);
     }
 
     /// The probe is gone. It is created again.
@@ -193,14 +213,8 @@ pub(crate) struct Gate {
 
 impl Apart {
     /// Opens the gate while no built-in controller is alive. It ends only if the process does.
-    pub(crate) async fn keep(
-        &self,
-        client: Client,
-        gate: &Gate,
-        health: &Health,
-        metrics: &Metrics,
-        recorder: &EventRecorder,
-    ) {
+    pub(crate) async fn keep(&self, client: Client, gate: &Gate, health: &Health, ctx: &Context) {
+        let mut foreign = ctx.reports.foreign();
         if self.force {
             tracing::warn!(
                 "--force: not checked whether kube-controller-manager's replicaset controller is alive. Two controllers delete twice \
@@ -230,11 +244,12 @@ impl Apart {
                     Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => probe.lost(Instant::now()),
                     Err(error) => tracing::warn!(%error, "the watch of the probe failed and is tried again"),
                 },
+                Ok(()) = foreign.changed() => probe.see_foreign_status(Instant::now()),
                 () = sleep_until(probe.next()) => {
                     let answer = match probe.tick(Instant::now()) {
                         Step::Wait => None,
-                        Step::Ask => Some(ask(&sets).await.map(Some)),
-                        Step::Read => Some(sets.get_opt(PROBE).await),
+                        Step::Ask => timeout(REQUEST, ask(&sets)).await.ok().map(|answer| answer.map(Some)),
+                        Step::Read => timeout(REQUEST, sets.get_opt(PROBE)).await.ok(),
                     };
                     let now = Instant::now();
                     match answer {
@@ -256,7 +271,7 @@ impl Apart {
                 continue;
             }
             said = Some(finding);
-            metrics.stands_aside.set(i64::from(finding != Finding::Absent));
+            ctx.metrics.stands_aside.set(i64::from(finding != Finding::Absent));
             match finding {
                 Finding::Unknown => {
                     let place = format!("{UNKNOWN} (its probe is ReplicaSet {}/{PROBE})", self.namespace);
@@ -266,11 +281,12 @@ impl Apart {
                     health.note(REPLICASETS, None);
                     tracing::info!("no other controller of ReplicaSets is alive: starting");
                 }
-                Finding::Alive => {
-                    health.note(REPLICASETS, Some(ALIVE.to_owned()));
-                    tracing::warn!("{ALIVE}");
-                    if let Ok(set) = sets.get(PROBE).await {
-                        recorder.warn_of_object(set.object_ref(&()), reason::STANDS_ASIDE, ALIVE);
+                Finding::Alive(sign) => {
+                    let message = if sign == Sign::Probe { ALIVE } else { REPORTED };
+                    health.note(REPLICASETS, Some(message.to_owned()));
+                    tracing::warn!("{message}");
+                    if let Ok(Ok(set)) = timeout(REQUEST, sets.get(PROBE)).await {
+                        ctx.events.warn_of_object(set.object_ref(&()), reason::STANDS_ASIDE, message);
                     }
                 }
             }
@@ -284,6 +300,8 @@ const UNKNOWN: &str =
 const ALIVE: &str = "the controller replicaset stands aside: kube-controller-manager's replicaset controller is alive. Start \
                      kube-controller-manager with --controllers=*,-replicaset (Kubernetes 1.28 and later: \
                      -replicaset-controller)";
+const REPORTED: &str = "the controller replicaset stands aside: another client has written the status of a ReplicaSet, as \
+                        kube-controller-manager's replicaset controller does. It starts again when nobody does so";
 
 impl Gate {
     pub(crate) fn new() -> Self {
@@ -340,7 +358,7 @@ async fn lease_duration(client: &Client) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::{ANSWER, ASK, Duration, Finding, Instant, Probe, Seen, Step, VALID};
+    use super::{ANSWER, ASK, Duration, Finding, Instant, Probe, Seen, Sign, Step, VALID};
 
     const LEASE: Duration = Duration::from_secs(45);
 
@@ -379,17 +397,40 @@ mod tests {
         let mut probe = absent(start);
         let later = start + 4 * LEASE;
         probe.see(&seen(1, 1), later);
-        assert_eq!((probe.finding, probe.open_until(), probe.next()), (Finding::Alive, None, later + ASK));
+        assert_eq!(
+            (probe.finding, probe.open_until(), probe.next()),
+            (Finding::Alive(Sign::Probe), None, later + ASK)
+        );
         assert_eq!(probe.tick(later + ASK), Step::Ask);
         probe.see(&seen(2, 0), later + ASK);
         probe.see(&seen(2, 2), later + ASK);
-        assert_eq!((probe.finding, probe.next()), (Finding::Alive, later + 2 * ASK));
+        assert_eq!((probe.finding, probe.next()), (Finding::Alive(Sign::Probe), later + 2 * ASK));
         // The built-in controller is switched off.
         assert_eq!(probe.tick(later + 2 * ASK), Step::Ask);
         probe.see(&seen(3, 2), later + 2 * ASK);
         probe.tick(later + ASK + LEASE - Duration::from_secs(1));
-        assert_eq!(probe.finding, Finding::Alive);
+        assert_eq!(probe.finding, Finding::Alive(Sign::Probe));
         probe.tick(later + ASK + LEASE);
+        assert_eq!(probe.finding, Finding::Absent);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_status_of_another_controller_makes_it_stand_aside_until_all_are_silent() {
+        let start = Instant::now();
+        let mut probe = absent(start);
+        let later = start + 2 * LEASE;
+        probe.see_foreign_status(later);
+        assert_eq!((probe.finding, probe.open_until()), (Finding::Alive(Sign::Status), None));
+        assert_eq!(probe.tick(later), Step::Ask);
+        probe.see(&seen(2, 0), later);
+        // It is still busy: the answer may come late, and is asked for again.
+        let busy = later + ANSWER;
+        probe.see_foreign_status(busy);
+        assert_eq!(probe.tick(busy), Step::Ask);
+        probe.see(&seen(3, 0), busy);
+        probe.tick(busy + LEASE - Duration::from_secs(1));
+        assert_eq!(probe.finding, Finding::Alive(Sign::Status));
+        probe.tick(busy + LEASE);
         assert_eq!(probe.finding, Finding::Absent);
     }
 
@@ -417,10 +458,10 @@ mod tests {
         probe.see(&again(0), start + LEASE);
         assert_eq!(probe.finding, Finding::Absent);
         probe.see(&again(1), start + 2 * LEASE);
-        assert_eq!(probe.finding, Finding::Alive);
+        assert_eq!(probe.finding, Finding::Alive(Sign::Probe));
         // The watch missed that it was deleted and created.
         let mut probe = absent(start);
         probe.see(&again(1), start + 2 * LEASE);
-        assert_eq!(probe.finding, Finding::Alive);
+        assert_eq!(probe.finding, Finding::Alive(Sign::Probe));
     }
 }

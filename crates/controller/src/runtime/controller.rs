@@ -189,7 +189,7 @@ impl Controller {
             };
             tokio::select! {
                 biased;
-                () = apart.keep(asking, gate, &health, &ctx.metrics, &ctx.events) => {}
+                () = apart.keep(asking, gate, &health, &ctx) => {}
                 () = run_queue(&queue, &ctx, workers, shutdown, gate.open.subscribe()) => {}
             }
         };

@@ -55,6 +55,7 @@ pub struct Metrics {
     pub(crate) event_to_request: Histogram,
     pub(crate) is_leader: IntGauge,
     pub(crate) stands_aside: IntGauge,
+    pub(crate) foreign_statuses: IntCounter,
     pub(crate) queue_depth: IntGauge,
     pub(crate) queue_wait: Histogram,
     pub(crate) requests: IntCounterVec,
@@ -111,6 +112,8 @@ pub mod metric {
     pub const LEADS: &str = "leader_election_master_status";
     /// 1 while the controller of `ReplicaSets` does nothing, because kube-controller-manager's is alive or may be.
     pub const STANDS_ASIDE: &str = "ordereddeployment_replicaset_stands_aside";
+    /// Statuses of `ReplicaSets` that another client has written.
+    pub const FOREIGN_STATUSES: &str = "ordereddeployment_replicaset_foreign_statuses_total";
     /// Deployments that wait to be reconciled.
     pub const QUEUE_DEPTH: &str = "workqueue_depth";
     /// How long they wait, in seconds.
@@ -227,6 +230,7 @@ impl Metrics {
                 metric::STANDS_ASIDE,
                 "Whether the controller of ReplicaSets waits because kube-controller-manager's is alive, or may be.",
             )?,
+            foreign_statuses: count(metric::FOREIGN_STATUSES, "ReplicaSets reported by another client.")?,
             queue_depth: own_gauge(metric::QUEUE_DEPTH, "Deployments that wait to be reconciled.")?,
             queue_wait: fine(of_this(metric::QUEUE_WAIT, "How long deployments wait to be reconciled."))?,
             requests: kept(

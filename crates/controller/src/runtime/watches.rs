@@ -113,9 +113,15 @@ impl Watches {
                 watcher::Event::Apply(set) | watcher::Event::Delete(set) => set.uid(),
                 _ => None,
             };
+            if self.ctx.family == Family::Plain {
+                self.compare_status(&event);
+            }
+            let is_listed = matches!(event, watcher::Event::InitDone);
+            let gone = if let watcher::Event::Delete(set) = &event { set.uid() } else { None };
             let event = WatchEvent::of(event, SetEntry::of);
             let now = self.ctx.clock.now();
             let names = self.ctx.cache().apply_set(event, now);
+            self.forget_reports(gone.as_deref(), is_listed);
             if let Some(uid) = changed.filter(|_| self.ctx.family == Family::Plain) {
                 self.forget_former_single(&uid);
             }
@@ -135,6 +141,32 @@ impl Watches {
                 };
                 self.follow(self.watched(), what, plain).await;
             }
+        }
+    }
+
+    /// Compares the status of a plain ReplicaSet with the one that the cache has, and with those that were sent. Call it before the cache
+    /// gets the event.
+    fn compare_status(&self, event: &watcher::Event<SetObject>) {
+        let (watcher::Event::Apply(set) | watcher::Event::InitApply(set)) = event else { return };
+        let uid = set.uid().unwrap_or_default();
+        let known = self.ctx.cache().sets.get(&uid).and_then(|known| known.plain_status.clone());
+        if let Some((before, after)) = known.zip(set.plain_status.as_ref())
+            && self.ctx.reports.shown(&uid, &before, after)
+        {
+            self.ctx.metrics.foreign_statuses.inc();
+            let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
+            tracing::info!(namespace, set = name, %before, %after, "another client has written the status of a ReplicaSet");
+        }
+    }
+
+    /// Forgets the reports of plain ReplicaSets that are gone. Call it after the cache got the event.
+    fn forget_reports(&self, gone: Option<&str>, is_listed: bool) {
+        if let Some(gone) = gone {
+            self.ctx.reports.remove(gone);
+        }
+        if is_listed {
+            let cache = self.ctx.cache();
+            self.ctx.reports.forget(|uid| cache.sets.tombstone(uid).is_none());
         }
     }
 
