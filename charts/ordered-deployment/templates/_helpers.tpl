@@ -95,7 +95,7 @@ Exactly the permissions that the controller uses in the watched namespaces. A co
 - apiGroups: [ordereddeployment.io]
   resources: [ordereddeployments/finalizers, orderedreplicasets/finalizers]
   verbs: [update]
-# Patches only adopt and release pods.
+# Patches adopt and release pods, and make disruption budgets count again.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete]
@@ -107,7 +107,7 @@ Exactly the permissions that the controller uses in the watched namespaces. A co
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
-# To name the budgets of a pod with several budgets. No server evicts such a pod.
+# To know whether a budget selects the pods, and to name those of a pod with several budgets. No server evicts such a pod.
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [list]

@@ -163,6 +163,7 @@ pub(crate) struct ObjectState {
 
 impl ObjectState {
     pub(crate) fn new(deployment: Arc<OrderedDeployment>) -> Self {
+        let is_held = deployment.status.as_ref().is_some_and(|status| status.hold.is_some());
         Self {
             deployment,
             void: None,
@@ -173,7 +174,8 @@ impl ObjectState {
             refused: None,
             // What was written before this process started is not known.
             recount_due: true,
-            recount_at_rest: false,
+            // A pause can last for days, and its sizes may have been written just before the last process ended.
+            recount_at_rest: is_held,
             known_points: BTreeMap::new(),
             taken_names: BTreeSet::new(),
             nodes: Nodes::new(),

@@ -16,6 +16,7 @@ use crate::cache::entry::PodEntry;
 use crate::cache::expectations::Fact;
 use crate::reconcile::effect::Effect;
 use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::report::is_available;
 
 impl Reconciler<'_> {
     /// Remembers that the sizes of several sets are written one after the other. The disruption controller reads the size of
@@ -28,8 +29,12 @@ impl Reconciler<'_> {
     /// If the sizes of several sets were written and no pod is about to change, annotates a pod that a budget selects. A
     /// failure is not reported; the next reconciliation repeats the write.
     pub(crate) async fn recount_at_rest(&mut self) {
-        let pods = &self.observation.pods;
-        let rests = pods.iter().all(|entry| entry.pod.facts.ready && !entry.pod.terminating);
+        let (pods, now) = (&self.observation.pods, self.ctx.clock.now());
+        let seconds = self.state.deployment.spec.min_ready_seconds;
+        let rests = pods.iter().all(|entry| {
+            let pod = &entry.pod;
+            pod.finished || (!pod.terminating && is_available(pod, seconds, now))
+        });
         if !self.state.recount_at_rest || !rests || self.state.publishes_at.is_some() {
             return;
         }
@@ -47,7 +52,7 @@ impl Reconciler<'_> {
         self.record(effects).ok();
     }
 
-    /// Annotates the pod. If the write fails, the next refusal repeats it.
+    /// Annotates the pod. If the write fails, the next refusal or the next reconciliation at rest repeats it.
     pub(super) async fn recount_budgets(&self, pod: &Pod) -> Vec<Effect> {
         let patch = json!({"metadata": {
             "uid": pod.facts.uid,
