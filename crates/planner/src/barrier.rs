@@ -145,6 +145,8 @@ pub(crate) fn id(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>) -> String
     }
 }
 
+/// The revision of the rollout. A plain Deployment stores it with its first pause.
 pub(crate) fn revision(inventory: &Inventory<'_>) -> i64 {
-    inventory.status.rollout.as_ref().map_or(0, |rollout| rollout.revision)
+    let of_set = || inventory.current.map_or(0, |set| set.revision);
+    inventory.status.rollout.as_ref().map_or_else(of_set, |rollout| rollout.revision)
 }

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::agents::collector::{self, Collector};
+use crate::agents::deployments;
 use crate::agents::disruption;
 use crate::agents::kubelet::Kubelets;
 use crate::agents::nodes::{self, NodeSpec};
@@ -57,6 +58,8 @@ pub struct Config {
     /// Whether requests need a role that allows them. Without roles every client may do everything, and the server has
     /// no `rbac.authorization.k8s.io`.
     pub roles: bool,
+    /// Whether Deployments get ReplicaSets. Nothing creates the pods of ReplicaSets but ordered-controller-manager.
+    pub deployments: bool,
     /// The source of time.
     pub clock: Clock,
 }
@@ -81,6 +84,7 @@ impl Default for Config {
             journal: false,
             managed_fields: false,
             roles: false,
+            deployments: false,
             clock: Clock::system(),
         }
     }
@@ -140,6 +144,9 @@ impl Sandbox {
         }
         sandbox.spawn(kubelets.run(kubelet));
         sandbox.spawn(disruption::run(sandbox.connect("sandbox-disruption")?, clock.clone()));
+        if config.deployments {
+            sandbox.spawn(deployments::run(sandbox.connect("sandbox-deployment")?, clock.clone()));
+        }
         sandbox.spawn(quota::run(sandbox.connect("sandbox-quota")?));
         sandbox.spawn(taints::run(sandbox.connect("sandbox-taints")?, clock));
         Ok(sandbox)

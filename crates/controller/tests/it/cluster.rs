@@ -12,7 +12,9 @@ use ordereddeployment_api::names::{annotation, condition, label};
 use ordereddeployment_api::{
     ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, crds,
 };
-use ordereddeployment_controller::{Clock, Controller, Health, Limiter, Limits, Metrics, Names, Options};
+use ordereddeployment_controller::{
+    Clock, Controller, Family, Health, Limiter, Limits, Metrics, Names, Options,
+};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config, Record, Sandbox};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -34,6 +36,7 @@ pub struct Cluster {
     pub ahead: SignedDuration,
     /// The request rules for controllers that start from now on.
     pub faults: FaultInjector,
+    family: Family,
     clock: SandboxClock,
     controllers: u64,
     controller: Option<JoinHandle<()>>,
@@ -90,6 +93,7 @@ impl Cluster {
             limits: Limits::default(),
             ahead: SignedDuration::ZERO,
             faults: FaultInjector::default(),
+            family: Family::Ordered,
             clock,
             controllers: 0,
             controller: None,
@@ -100,6 +104,7 @@ impl Cluster {
         self.controllers += 1;
         let (clock, ahead) = (self.clock.clone(), self.ahead);
         let mut options = Options::new(Arc::clone(&self.metrics));
+        options.family = self.family;
         options.clock = Clock::from_fn(move || clock.now() + ahead);
         options.health = self.health.clone();
         options.limiter = Limiter::new(self.limits);
@@ -107,6 +112,15 @@ impl Cluster {
         let client = self.faults.client(&self.sandbox.client().unwrap());
         let run = Controller::run(client, options, std::future::pending());
         self.controller = Some(tokio::spawn(async move { run.await.unwrap() }));
+    }
+
+    /// A sandbox with Deployments, and a running controller of ReplicaSets. Its commits are recorded.
+    pub async fn start_with_deployments() -> Self {
+        let config = Config { deployments: true, journal: true, ..Config::default() };
+        let mut cluster = Self::with_config(config).await;
+        cluster.family = Family::Plain;
+        cluster.start_controller();
+        cluster
     }
 
     /// Stops the controller as a crash would.

@@ -23,6 +23,7 @@ mod live_lists;
 mod nodecosts;
 mod odd_objects;
 mod orphans;
+mod plain;
 mod rollouts;
 mod scaling;
 mod spellings;

@@ -1,10 +1,11 @@
-//! The components of a cluster besides the API server: nodes, a scheduler, kubelets, the controllers of disruption
-//! budgets and quotas, taint-based eviction, and a garbage collector.
+//! The components of a cluster besides the API server: nodes, a scheduler, kubelets, the controllers of Deployments,
+//! disruption budgets and quotas, taint-based eviction, and a garbage collector.
 //!
 //! They are ordinary clients and use no internal interface of the sandbox, so they also work with a real API server.
 
 mod beside_pods;
 pub mod collector;
+pub mod deployments;
 pub mod disruption;
 pub mod kubelet;
 pub mod nodes;

@@ -1,0 +1,221 @@
+//! Plain Deployments under random users and random faults: which pods are deleted when, and that all ends as it was asked for.
+//!
+//! Each run has a seed. `PLAIN_RUNS` sets how many there are, and `PLAIN_SEED` the first one.
+
+mod history;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use ordereddeployment_api::names::annotation;
+use ordereddeployment_controller::metric;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::fault_injector::RequestFault;
+use history::{Seen, violations};
+
+/// How many seeds a usual test run plays.
+const RUNS: u64 = 60;
+/// The actions of one user.
+const ACTIONS: usize = 12;
+
+fn deployments(cluster: &Cluster) -> Api<Deployment> {
+    Api::default_namespaced(cluster.client.clone())
+}
+
+async fn create(cluster: &Cluster, rng: &mut StdRng) {
+    let bounds = *[(1, 0), (1, 1), (2, 1), (0, 1), (0, 2), (3, 0)].choose(rng).unwrap();
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "replicas": rng.random_range(3..8), "selector": {"matchLabels": {"app": "web"}},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": bounds.0, "maxUnavailable": bounds.1}},
+            "template": template(1),
+        },
+    });
+    let object = serde_json::from_value(object).unwrap();
+    deployments(cluster).create(&PostParams::default(), &object).await.unwrap();
+}
+
+fn template(image: u32) -> Value {
+    json!({
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": format!("web:{image}")}]},
+    })
+}
+
+async fn patch(cluster: &Cluster, patch: Value) {
+    deployments(cluster).patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+}
+
+/// One action of a user.
+async fn act(cluster: &Cluster, rng: &mut StdRng) {
+    let pods = cluster.pods().list(&ListParams::default()).await.unwrap().items;
+    let active: Vec<String> = pods
+        .iter()
+        .filter(|pod| pod.metadata.deletion_timestamp.is_none())
+        .map(ResourceExt::name_any)
+        .collect();
+    let annotate = async |rng: &mut StdRng, key: &str, value: Value| {
+        if let Some(pod) = active.choose(rng) {
+            let change = Patch::Merge(json!({"metadata": {"annotations": {key: value}}}));
+            // The pod may be gone by now.
+            cluster.pods().patch(pod, &PatchParams::default(), &change).await.ok();
+        }
+    };
+    match rng.random_range(0..13) {
+        0 | 1 | 10 => patch(cluster, json!({"spec": {"template": template(rng.random_range(1..4))}})).await,
+        2 | 3 => patch(cluster, json!({"spec": {"replicas": rng.random_range(0..9)}})).await,
+        4 | 5 => {
+            let priority = rng.random_range(-2..5).to_string();
+            annotate(rng, annotation::DELETE_PRIORITY, json!(priority)).await;
+        }
+        6 | 11 | 12 => {
+            let side = *["before", "after"].choose(rng).unwrap();
+            annotate(rng, annotation::PAUSE_POINT, json!(side)).await;
+        }
+        7 => annotate(rng, annotation::PAUSE_POINT, Value::Null).await,
+        8 => patch(cluster, json!({"spec": {"paused": false}})).await,
+        _ => {
+            if let Some(pod) = active.choose(rng) {
+                let ready = rng.random_bool(0.5);
+                if cluster.pods().get_opt(pod).await.unwrap().is_some() {
+                    cluster.set_ready(pod, ready).await;
+                }
+            }
+        }
+    }
+}
+
+/// The faults of a run: some requests are late or fail, get lost, or lose their answer.
+fn faults(cluster: &Cluster, seed: u64) {
+    let rng = Mutex::new(StdRng::seed_from_u64(seed));
+    cluster.faults.rule(move |info| {
+        let rng = &mut *rng.lock().unwrap();
+        if info.path.contains("watch=1") || !rng.random_bool(0.12) {
+            return RequestFault::None;
+        }
+        match rng.random_range(0..7) {
+            0 => RequestFault::Delay(Duration::from_millis(rng.random_range(1..3000))),
+            1 | 2 => RequestFault::DelayAnswer(Duration::from_millis(rng.random_range(1..3000))),
+            3 => RequestFault::Response(500),
+            4 => RequestFault::Response(409),
+            // It is carried out, and the answer is lost.
+            5 => RequestFault::DelayAnswer(Duration::from_secs(40)),
+            _ => RequestFault::NoResponse,
+        }
+    });
+}
+
+/// A user who resumes what is paused until all is done.
+async fn finish(cluster: &Cluster) -> Result<(), String> {
+    for pod in cluster.pods().list(&ListParams::default()).await.unwrap() {
+        cluster.set_ready(&pod.name_any(), true).await;
+    }
+    let mut last = String::new();
+    for _ in 0..120 {
+        patch(cluster, json!({"spec": {"paused": false}})).await;
+        cluster.pass(Duration::from_secs(5)).await;
+        let deployment = deployments(cluster).get("web").await.unwrap();
+        let desired = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+        let status = deployment.status.clone().unwrap_or_default();
+        let sets: Api<ReplicaSet> = Api::default_namespaced(cluster.client.clone());
+        let sets = sets.list(&ListParams::default()).await.unwrap().items;
+        let pods = cluster.pods().list(&ListParams::default()).await.unwrap().items;
+        let size = |set: &ReplicaSet| set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+        let sized = |set: &ReplicaSet| {
+            let own = pods.iter().filter(|pod| {
+                pod.owner_references().iter().any(|owner| Some(&owner.uid) == set.uid().as_ref())
+            });
+            own.count() == usize::try_from(size(set)).unwrap_or(0)
+                && set.status.as_ref().is_some_and(|status| {
+                    status.replicas == size(set) && status.observed_generation == set.metadata.generation
+                })
+        };
+        let number = |count: Option<i32>| count.unwrap_or(0);
+        let is_done = status.observed_generation == deployment.metadata.generation
+            && [status.replicas, status.updated_replicas, status.available_replicas].map(number)
+                == [desired; 3]
+            && sets.iter().all(sized);
+        if is_done {
+            return Ok(());
+        }
+        last = format!("{status:?}, {} pods for {desired}", pods.len());
+    }
+    Err(format!("it does not end: {last}"))
+}
+
+async fn play(seed: u64) -> Result<Seen, String> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut cluster = Cluster::start_with_deployments().await;
+    create(&cluster, &mut rng).await;
+    cluster.pass(Duration::from_secs(10)).await;
+    let faulty = rng.random_bool(0.7);
+    if faulty {
+        faults(&cluster, seed);
+    }
+    let crash = rng.random_bool(0.5).then(|| rng.random_range(0..ACTIONS));
+    for action in 0..ACTIONS {
+        act(&cluster, &mut rng).await;
+        cluster.pass(Duration::from_millis(rng.random_range(0..8000))).await;
+        if crash == Some(action) {
+            cluster.kill();
+            cluster.pass(Duration::from_millis(rng.random_range(0..4000))).await;
+            cluster.start_controller();
+        }
+    }
+    cluster.faults.clear();
+    // The requests that got no answer end.
+    cluster.pass(Duration::from_secs(60)).await;
+    let ended = finish(&cluster).await;
+    let (mut found, shown) = violations(&cluster.sandbox.commits(), &cluster.sandbox.requests(), faulty);
+    found.extend(ended.err());
+    if crash.is_none()
+        && !cluster.metrics.render().unwrap().contains(&format!("{} 0", metric::FOREIGN_STATUSES))
+    {
+        found.push("an own status was taken for that of another controller".to_owned());
+    }
+    if found.is_empty() { Ok(shown) } else { Err(format!("seed {seed}: {}", found.join("\n"))) }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn random_users_and_faults_break_no_promise() {
+    let (first, runs) = (number("PLAIN_SEED").unwrap_or(1), number("PLAIN_RUNS").unwrap_or(RUNS));
+    let next = Arc::new(Mutex::new(first..first + runs));
+    let (broken, all) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let Some(seed) = next.lock().unwrap().next() else { return };
+                    let runtime =
+                        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+                    match runtime.unwrap().block_on(play(seed)) {
+                        Ok(shown) => all.lock().unwrap().push(shown),
+                        Err(why) => broken.lock().unwrap().push(why),
+                    }
+                }
+            });
+        }
+    });
+    let broken = broken.lock().unwrap();
+    assert!(broken.is_empty(), "{} of {runs} runs: {}", broken.len(), broken.join("\n\n"));
+    let (deletes, holds) = all
+        .lock()
+        .unwrap()
+        .iter()
+        .fold((0, 0), |sum, seen: &Seen| (sum.0 + seen.deletes, sum.1 + seen.holds));
+    println!("{runs} runs: {deletes} deletes and {holds} pauses");
+    assert!(deletes > 0 && holds > 0, "nothing was checked");
+}

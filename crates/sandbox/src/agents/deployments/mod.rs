@@ -1,0 +1,230 @@
+//! The Deployment controller: it creates ReplicaSets and sets their sizes. Another controller creates and deletes the pods.
+//!
+//! It is not complete: it adopts nothing, deletes no old ReplicaSets, copies no annotations, and knows no progress deadline. `Recreate`
+//! does not wait for terminating pods.
+
+mod sizes;
+
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource, ResourceExt};
+use kube_runtime::watcher::Event;
+use serde_json::json;
+
+use super::{Cache, RETRY, burst, watch};
+use crate::clock::{Clock, seconds};
+use sizes::{Change, Sets, changes};
+
+const HASH: &str = "pod-template-hash";
+const REVISION: &str = "deployment.kubernetes.io/revision";
+
+enum WatchEvent {
+    Deployment(Box<Event<Deployment>>),
+    Set(Box<Event<ReplicaSet>>),
+}
+
+/// Runs until the process or the task ends.
+pub async fn run(client: Client, clock: Clock) {
+    let (mut deployments, mut sets) = (Cache::<Deployment>::default(), Cache::<ReplicaSet>::default());
+    let watched =
+        watch(Api::<Deployment>::all(client.clone())).map(|event| WatchEvent::Deployment(Box::new(event)));
+    let watched_sets =
+        watch(Api::<ReplicaSet>::all(client.clone())).map(|event| WatchEvent::Set(Box::new(event)));
+    let mut events = stream::select(watched, watched_sets);
+    let mut wait = Duration::MAX;
+    while let Some(batch) = burst(&mut events, wait).await {
+        for event in batch {
+            match event {
+                WatchEvent::Deployment(event) => deployments.apply(*event),
+                WatchEvent::Set(event) => sets.apply(*event),
+            }
+        }
+        wait = Duration::MAX;
+        if !deployments.synced || !sets.synced {
+            continue;
+        }
+        for deployment in deployments.objects.values() {
+            match sync(&client, &clock, deployment, &sets).await {
+                Ok(()) => {}
+                // The watch delivers the newer version.
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+                Err(error) => {
+                    tracing::debug!(%error, "cannot reconcile a Deployment");
+                    wait = RETRY;
+                }
+            }
+        }
+    }
+}
+
+/// One step: the sizes, or the status if they are as they should be.
+async fn sync(
+    client: &Client,
+    clock: &Clock,
+    deployment: &Deployment,
+    all: &Cache<ReplicaSet>,
+) -> kube::Result<()> {
+    if deployment.metadata.deletion_timestamp.is_some() {
+        return Ok(());
+    }
+    let namespace = deployment.namespace().unwrap_or_default();
+    let api: Api<ReplicaSet> = Api::namespaced(client.clone(), &namespace);
+    let sets = sets_of(deployment, all);
+    let newest = sets.old.iter().copied().map(revision).max().unwrap_or(0);
+    let number = sets.new.map_or(0, revision).max(newest + i64::from(!sets.old.is_empty())).max(1);
+    if let Some(set) = sets.new.filter(|set| revision(set) < number) {
+        let patch = json!({"metadata": {
+            "resourceVersion": set.metadata.resource_version, "annotations": {REVISION: number.to_string()},
+        }});
+        // The watch delivers the newer version.
+        return api.patch(&set.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await.map(drop);
+    }
+    for change in changes(deployment, &sets) {
+        match change {
+            Change::Create { size, annotations } => {
+                let set = new_set(deployment, number, size, &annotations);
+                api.create(&PostParams::default(), &set).await?;
+            }
+            Change::Resize { set, size, annotations } => {
+                let patch = json!({
+                    // Requires the version that was read.
+                    "metadata": {"resourceVersion": set.metadata.resource_version, "annotations": annotations},
+                    "spec": {"replicas": size},
+                });
+                api.patch(&set.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+            }
+        }
+    }
+    report(client, clock, deployment, &sets, number).await
+}
+
+/// The sets of this Deployment. The new one has its template.
+fn sets_of<'a>(deployment: &Deployment, all: &'a Cache<ReplicaSet>) -> Sets<'a> {
+    let uid = deployment.metadata.uid.as_deref();
+    let is_own = |set: &&ReplicaSet| {
+        set.owner_references()
+            .iter()
+            .any(|owner| owner.controller == Some(true) && Some(owner.uid.as_str()) == uid)
+    };
+    let template = deployment.spec.as_ref().map(|spec| &spec.template);
+    let mut own: Vec<&ReplicaSet> =
+        all.objects.values().filter(is_own).filter(|set| set.namespace() == deployment.namespace()).collect();
+    own.sort_by_key(|set| (set.creation_timestamp(), set.name_any()));
+    let has_template = |set: &&ReplicaSet| {
+        let of_set = set.spec.as_ref().and_then(|spec| spec.template.as_ref());
+        of_set.map(without_hash) == template.map(without_hash)
+    };
+    let new = own.iter().copied().find(has_template);
+    let old = own.into_iter().filter(|set| new.is_none_or(|new| new.uid() != set.uid())).collect();
+    Sets { new, old }
+}
+
+fn without_hash(template: &PodTemplateSpec) -> PodTemplateSpec {
+    let mut template = template.clone();
+    if let Some(labels) = template.metadata.as_mut().and_then(|metadata| metadata.labels.as_mut()) {
+        labels.remove(HASH);
+    }
+    template
+}
+
+fn revision(set: &ReplicaSet) -> i64 {
+    set.annotations().get(REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn new_set(
+    deployment: &Deployment,
+    number: i64,
+    size: i64,
+    annotations: &std::collections::BTreeMap<&str, String>,
+) -> ReplicaSet {
+    let spec = deployment.spec.clone().unwrap_or_default();
+    let hash = hash(&spec.template);
+    let mut template = spec.template;
+    let labels = template.metadata.get_or_insert_default().labels.get_or_insert_default();
+    labels.insert(HASH.to_owned(), hash.clone());
+    let labels = labels.clone();
+    let mut selector = spec.selector;
+    selector.match_labels.get_or_insert_default().insert(HASH.to_owned(), hash.clone());
+    let mut set = ReplicaSet::default();
+    set.metadata.name = Some(format!("{}-{hash}", deployment.name_any()));
+    set.metadata.namespace = deployment.namespace();
+    set.metadata.labels = Some(labels);
+    let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
+    set.metadata.annotations = Some(annotations.chain([(REVISION.to_owned(), number.to_string())]).collect());
+    set.metadata.owner_references = deployment.controller_owner_ref(&()).map(|mut owner| {
+        owner.block_owner_deletion = Some(true);
+        vec![owner]
+    });
+    set.spec = Some(k8s_openapi::api::apps::v1::ReplicaSetSpec {
+        replicas: i32::try_from(size).ok(),
+        min_ready_seconds: spec.min_ready_seconds,
+        selector,
+        template: Some(template),
+    });
+    set
+}
+
+/// A short name for a template: FNV-1a of its JSON.
+fn hash(template: &PodTemplateSpec) -> String {
+    let text = serde_json::to_string(template).unwrap_or_default();
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{:010x}", hash >> 24)
+}
+
+async fn report(
+    client: &Client,
+    clock: &Clock,
+    deployment: &Deployment,
+    sets: &Sets<'_>,
+    number: i64,
+) -> kube::Result<()> {
+    let api: Api<Deployment> = Api::namespaced(client.clone(), &deployment.namespace().unwrap_or_default());
+    let name = deployment.name_any();
+    if deployment.annotations().get(REVISION) != Some(&number.to_string()) {
+        let patch = json!({"metadata": {
+            "resourceVersion": deployment.metadata.resource_version, "annotations": {REVISION: number.to_string()},
+        }});
+        api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        return Ok(());
+    }
+    let total = |number: fn(&ReplicaSet) -> i64| sets.all().map(number).sum::<i64>();
+    let updated = sets.new.map_or(0, sizes::pods);
+    let available = total(sizes::available);
+    let desired = i64::from(deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1));
+    let is_complete = updated == desired && total(sizes::pods) == desired && available >= desired;
+    let reason = if is_complete { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" };
+    let old = deployment.status.clone().unwrap_or_default();
+    let now = seconds(clock.now());
+    let progress = old.conditions.iter().flatten().find(|condition| condition.type_ == "Progressing");
+    let is_same = progress.is_some_and(|progress| progress.reason.as_deref() == Some(reason));
+    let wanted = json!({
+        "observedGeneration": deployment.metadata.generation,
+        "replicas": total(sizes::pods), "updatedReplicas": updated, "readyReplicas": total(sizes::ready),
+        "availableReplicas": available, "unavailableReplicas": (total(sizes::size) - available).max(0),
+    });
+    let known = json!({
+        "observedGeneration": old.observed_generation,
+        "replicas": old.replicas.unwrap_or(0), "updatedReplicas": old.updated_replicas.unwrap_or(0),
+        "readyReplicas": old.ready_replicas.unwrap_or(0), "availableReplicas": old.available_replicas.unwrap_or(0),
+        "unavailableReplicas": old.unavailable_replicas.unwrap_or(0),
+    });
+    if wanted == known && is_same {
+        return Ok(());
+    }
+    let mut status = wanted;
+    if !is_same {
+        status["conditions"] = json!([{
+            "type": "Progressing", "status": "True", "reason": reason, "message": "",
+            "lastUpdateTime": now, "lastTransitionTime": now,
+        }]);
+    }
+    let patch =
+        json!({"metadata": {"resourceVersion": deployment.metadata.resource_version}, "status": status});
+    api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+}
