@@ -15,7 +15,7 @@ use crate::connect_error::{Explained, explained, innermost};
 
 pub(crate) use args::{ConnectArgs, Timeout, pause_length, quoted, timeout};
 pub(crate) use dry_run::{DryRun, DryRunArgs};
-pub(crate) use names::{Resumable, deployment_name, object_name, pod_name, resumable_name};
+pub(crate) use names::{OfEither, deployment_name, object_name, of_either, pod_name};
 
 /// The User-Agent in audit logs.
 const USER_AGENT: &str = concat!("kubectl-ordered/", env!("CARGO_PKG_VERSION"));

@@ -28,6 +28,7 @@ mod observe;
 mod output;
 mod overview;
 mod pause_points;
+mod plain;
 mod pod;
 #[cfg(test)]
 mod reference;

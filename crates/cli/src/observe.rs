@@ -1,4 +1,4 @@
-//! Reads an OrderedDeployment with its sets, their pods, and the nodes. Read-only.
+//! Reads an OrderedDeployment with its sets, their pods, and the nodes; a plain Deployment too. Read-only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use anyhow::Result;
 use jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use ordereddeployment_api::names::GROUP;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_planner::{self as planner, ComparisonResult, DryRun, Set, Snapshot};
 use ordereddeployment_sorter::Nodes;
-use ordereddeployment_wire::NodeView;
+use ordereddeployment_wire::{Family, NodeView, PlainSet};
 
 use crate::explain::explain;
 use crate::output;
+use crate::plain::{self, ShownDeployment};
 use crate::pod::ObservedPod;
 
 /// Labels for the pool of a node, for clusters without the requested label.
@@ -28,6 +28,9 @@ const POOL_LABELS: [&str; 4] = [
 /// An OrderedDeployment with its sets and pods, and the nodes, as read from the API server.
 #[derive(Clone, Debug)]
 pub(crate) struct ObservedState {
+    pub(crate) family: Family,
+    /// For a plain Deployment: why its pods may not be deleted in this order.
+    pub(crate) doubt: Option<String>,
     pub(crate) deployment: Arc<OrderedDeployment>,
     pub(crate) sets: Vec<Set>,
     pub(crate) pods: Vec<ObservedPod>,
@@ -40,6 +43,8 @@ pub(crate) struct ObservedState {
 /// Which OrderedDeployments a command shows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scope<'a> {
+    /// Which kind: a plain Deployment is shown only by its name.
+    pub(crate) family: Family,
     /// `None`: all namespaces.
     pub(crate) namespace: Option<&'a str>,
     /// One object of the namespace.
@@ -68,36 +73,50 @@ impl Scope<'_> {
 /// Reads OrderedDeployments of one namespace.
 #[derive(Clone)]
 pub(crate) struct Reader {
-    deployments: Api<OrderedDeployment>,
-    sets: Api<OrderedReplicaSet>,
-    pods: Api<ObservedPod>,
-    nodes: Api<NodeView>,
+    client: Client,
+    family: Family,
     namespace: String,
 }
 
 impl Reader {
     pub(crate) fn new(client: &Client, namespace: &str) -> Self {
-        Self {
-            deployments: Api::namespaced(client.clone(), namespace),
-            sets: Api::namespaced(client.clone(), namespace),
-            pods: Api::namespaced(client.clone(), namespace),
-            nodes: Api::all(client.clone()),
-            namespace: namespace.to_owned(),
-        }
+        Self { client: client.clone(), family: Family::Ordered, namespace: namespace.to_owned() }
     }
 
-    /// The OrderedDeployment of that name.
+    /// The same, for objects of this family.
+    pub(crate) fn of(self, family: Family) -> Self {
+        Self { family, ..self }
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// The deployment of that name.
     pub(crate) async fn one(&self, name: &str, now: Timestamp) -> Result<ObservedState> {
-        let found = self.deployments.get(name).await;
-        let found =
-            found.map_err(|error| explain(error, &format!("cannot read {name} in {}", self.namespace)))?;
-        self.with_dependents(found, &self.nodes().await?, now).await
+        let found = match self.family {
+            Family::Ordered => self.api().get(name).await,
+            Family::Plain => self.api().get(name).await.map(|ShownDeployment(object)| object),
+        };
+        let found = found.map_err(|error| {
+            let name = reference(self.family, name);
+            explain(error, &format!("cannot read {name} in {}", self.namespace))
+        })?;
+        let state = self.with_dependents(found, &self.nodes().await?, now).await?;
+        let doubt = match self.family {
+            Family::Ordered => None,
+            Family::Plain => plain::doubt(&self.client).await?,
+        };
+        Ok(ObservedState { doubt, ..state })
     }
 
     /// The OrderedDeployments of that scope, sorted by namespace and name.
     pub(crate) async fn all(client: &Client, scope: Scope<'_>, now: Timestamp) -> Result<Vec<ObservedState>> {
         if let (Some(name), Some(namespace)) = (scope.name, scope.namespace) {
-            return Ok(vec![Self::new(client, namespace).one(name, now).await?]);
+            return Ok(vec![Self::new(client, namespace).of(scope.family).one(name, now).await?]);
         }
         let found = scope.api::<OrderedDeployment>(client).list(&output::selected(scope.selector)).await;
         let found = found.map_err(|error| {
@@ -115,7 +134,8 @@ impl Reader {
 
     /// The nodes by name, or the message of a 403.
     pub(crate) async fn nodes(&self) -> Result<Result<BTreeMap<String, NodeView>, String>> {
-        match self.nodes.list(&ListParams::default()).await {
+        let nodes: Api<NodeView> = Api::all(self.client.clone());
+        match nodes.list(&ListParams::default()).await {
             Ok(nodes) => Ok(Ok(nodes.into_iter().map(|node| (node.name_any(), node)).collect())),
             // Many users can read pods but not nodes. The order works without node rules.
             Err(kube::Error::Api(status)) if status.code == 403 => Ok(Err(status.message)),
@@ -130,22 +150,39 @@ impl Reader {
         now: Timestamp,
     ) -> Result<ObservedState> {
         let params = ListParams::default().labels(&deployment.spec.selector.to_selector_string());
-        let sets = self.sets.list(&ListParams::default()).await;
+        let all = ListParams::default();
+        let sets: kube::Result<Vec<OrderedReplicaSet>> = match self.family {
+            Family::Ordered => self.api().list(&all).await.map(|list| list.items),
+            Family::Plain => {
+                let list = self.api::<PlainSet>().list(&all).await;
+                list.map(|list| list.items.into_iter().map(|set| set.object).collect())
+            }
+        };
         let sets = sets.map_err(|error| explain(error, "cannot list the sets"))?;
-        let pods = self.pods.list(&params).await.map_err(|error| explain(error, "cannot list the pods"))?;
-        Ok(ObservedState::of(deployment, &sets.items, &pods.items, nodes, now))
+        let pods = self.api::<ObservedPod>().list(&params).await;
+        let pods = pods.map_err(|error| explain(error, "cannot list the pods"))?;
+        Ok(ObservedState::of(self.family, deployment, &sets, &pods.items, nodes, now))
     }
 }
 
-pub(crate) fn is_owned(set: &OrderedReplicaSet, uid: &str) -> bool {
-    let owner = set.owner_references().iter().find(|owner| owner.controller == Some(true));
-    owner.is_some_and(|owner| owner.uid == uid && owner.api_version.starts_with(GROUP))
+/// Whether the deployment with this UID controls the set.
+pub(crate) fn is_owned(family: Family, set: &OrderedReplicaSet, uid: &str) -> bool {
+    family.deployment_of(&set.metadata).is_some_and(|owner| owner.uid == uid)
+}
+
+/// The name of an object in commands and messages: `web`, or `deployment/web`.
+pub(crate) fn reference(family: Family, name: &str) -> String {
+    match family {
+        Family::Ordered => name.to_owned(),
+        Family::Plain => format!("deployment/{name}"),
+    }
 }
 
 impl ObservedState {
-    /// The state of the OrderedDeployment, from these sets and pods. Those of other owners are left out, and pods that do not
+    /// The state of a deployment of this family, from these sets and pods. Those of other owners are left out, and pods that do not
     /// match the selector: the controller releases them.
     pub(crate) fn of<'a>(
+        family: Family,
         deployment: OrderedDeployment,
         sets: impl IntoIterator<Item = &'a OrderedReplicaSet>,
         pods: impl IntoIterator<Item = &'a ObservedPod>,
@@ -153,12 +190,16 @@ impl ObservedState {
         now: Timestamp,
     ) -> Self {
         let uid = deployment.uid().unwrap_or_default();
+        let read = match family {
+            Family::Ordered => ordereddeployment_wire::set,
+            Family::Plain => ordereddeployment_wire::plain_set,
+        };
         let mut sets: Vec<Set> =
-            sets.into_iter().filter(|set| is_owned(set, &uid)).map(ordereddeployment_wire::set).collect();
+            sets.into_iter().filter(|set| is_owned(family, set, &uid)).map(read).collect();
         planner::make_hashes_unique(&mut sets);
         let selector = &deployment.spec.selector;
         let ours = |pod: &&ObservedPod| {
-            let is_owned = pod.set_uid().is_some_and(|uid| sets.iter().any(|set| *set.uid == *uid));
+            let is_owned = pod.set_uid_in(family).is_some_and(|uid| sets.iter().any(|set| *set.uid == *uid));
             is_owned && selector.matches(pod.labels())
         };
         let pods: Vec<ObservedPod> = pods.into_iter().filter(ours).cloned().collect();
@@ -166,12 +207,13 @@ impl ObservedState {
             Ok(nodes) => (nodes.clone(), None),
             Err(message) => (BTreeMap::new(), Some(message.clone())),
         };
-        Self { deployment: Arc::new(deployment), sets, pods, nodes, nodes_unread, now }
+        Self { family, doubt: None, deployment: Arc::new(deployment), sets, pods, nodes, nodes_unread, now }
     }
 
     /// The input for the planner, marked as read live.
     pub(crate) fn observed(&self) -> Snapshot {
-        let pods: Vec<Arc<planner::Pod>> = self.pods.iter().map(|pod| Arc::new(pod.pod())).collect();
+        let pods: Vec<Arc<planner::Pod>> =
+            self.pods.iter().map(|pod| Arc::new(pod.read_in(self.family).0)).collect();
         let mut nodes: Nodes =
             pods.iter().filter_map(|pod| pod.facts.node.clone()).map(|node| (node, None)).collect();
         for (name, node) in &mut nodes {
@@ -189,7 +231,11 @@ impl ObservedState {
             known_points: BTreeMap::new(),
             taken_names: std::collections::BTreeSet::new(),
             sources: BTreeMap::new(),
-            comparison: ComparisonResult::Not,
+            comparison: match self.family {
+                Family::Ordered => ComparisonResult::Not,
+                // The Deployment controller has compared the templates.
+                Family::Plain => ComparisonResult::New,
+            },
         }
     }
 
@@ -207,7 +253,7 @@ mod tests {
     use ordereddeployment_api::OrderedReplicaSet;
     use serde_json::{Value, json};
 
-    use super::ObservedState;
+    use super::{Family, ObservedState};
     use crate::pod::ObservedPod;
 
     #[test]
@@ -231,7 +277,9 @@ mod tests {
             [pod("ours", "web", "set"), pod("released", "other", "set"), pod("foreign", "web", "another")];
         let web = serde_json::from_value(object("OrderedDeployment", json!({"name": "web", "uid": "web"})))
             .unwrap();
-        let state = ObservedState::of(web, [&set], &pods, &Ok(BTreeMap::new()), jiff::Timestamp::UNIX_EPOCH);
+        let family = Family::Ordered;
+        let state =
+            ObservedState::of(family, web, [&set], &pods, &Ok(BTreeMap::new()), jiff::Timestamp::UNIX_EPOCH);
         let names: Vec<&str> = state.pods.iter().filter_map(|pod| pod.metadata.name.as_deref()).collect();
         assert_eq!(names, ["ours"]);
     }

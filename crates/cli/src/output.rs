@@ -19,6 +19,17 @@ pub(crate) enum Output {
     Name,
 }
 
+impl std::fmt::Display for Output {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Wide => "wide",
+            Self::Json => "json",
+            Self::Yaml => "yaml",
+            Self::Name => "name",
+        })
+    }
+}
+
 /// An untyped API, which keeps fields unknown to this program.
 pub(crate) fn raw(client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
     let resource = ApiResource::erase::<OrderedDeployment>(&());

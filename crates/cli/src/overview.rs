@@ -16,10 +16,12 @@ use ordereddeployment_api::{Hold, OrderedDeploymentStatus, PausePoint, Strategy,
 use ordereddeployment_planner::{Place, Pod, Point, Snapshot, node_rules, rollout_order};
 use ordereddeployment_preview::next_act;
 use ordereddeployment_sorter::{self as sorter, Context, Ranks};
+use ordereddeployment_wire::Family;
 use serde_json::Value;
 
-use crate::observe::ObservedState;
+use crate::observe::{ObservedState, reference};
 use crate::pause_points::on_pods;
+use crate::plain;
 use crate::pod::ObservedPod;
 pub(crate) use barrier::Barrier;
 use barrier::barrier;
@@ -27,9 +29,10 @@ use notes::notes;
 pub(crate) use phase::Phase;
 use phase::phase;
 
-/// Everything that is shown of one OrderedDeployment.
+/// Everything that is shown of one OrderedDeployment, or of one plain Deployment.
 #[derive(Clone, Debug)]
 pub(crate) struct Overview {
+    pub(crate) family: Family,
     pub(crate) name: String,
     pub(crate) namespace: String,
     /// The time of the observation.
@@ -107,7 +110,11 @@ impl Overview {
     pub(crate) fn of(state: &ObservedState, pool_label: &str) -> Self {
         let snapshot = state.observed();
         let stored = snapshot.deployment.status.clone().unwrap_or_default();
-        let counts = next_act(&snapshot).map_or_else(|| stored.clone(), |act| act.status);
+        let counts = match state.family {
+            Family::Ordered => next_act(&snapshot).map_or_else(|| stored.clone(), |act| act.status),
+            // The Deployment controller counts.
+            Family::Plain => stored.clone(),
+        };
         let lined_up = rollout_order(&snapshot);
         let places: BTreeMap<&Arc<str>, (usize, &Place)> = lined_up
             .places
@@ -171,6 +178,7 @@ impl Overview {
         let phase = phase(&snapshot, &stored, &counts);
         let points_left = if phase == Phase::Complete { on_pods(&snapshot) } else { Vec::new() };
         Self {
+            family: state.family,
             name: deployment.name_any(),
             now: state.now,
             desired: deployment.spec.replicas,
@@ -178,7 +186,10 @@ impl Overview {
             updated: counts.updated_replicas.unwrap_or(0),
             available: counts.available_replicas.unwrap_or(0),
             strategy: strategy(&deployment.spec.strategy),
-            revision: stored.rollout.as_ref().map_or(0, |rollout| rollout.revision),
+            revision: match state.family {
+                Family::Ordered => stored.rollout.as_ref().map_or(0, |rollout| rollout.revision),
+                Family::Plain => plain::revision(deployment),
+            },
             phase,
             points_left,
             barrier: barrier(&stored, &lined_up, &deployment.spec),
@@ -187,6 +198,11 @@ impl Overview {
             notes: notes(state, &stored),
             has_pools: label.is_some(),
         }
+    }
+
+    /// Its name in commands and messages: `web`, or `deployment/web`.
+    pub(crate) fn reference(&self) -> String {
+        reference(self.family, &self.name)
     }
 
     /// The pause point at which the rollout is paused.

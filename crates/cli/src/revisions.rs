@@ -7,6 +7,7 @@ use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet, Template};
 use ordereddeployment_planner as planner;
+use ordereddeployment_wire::Family;
 
 use crate::client::Connection;
 use crate::explain::explain;
@@ -43,7 +44,7 @@ pub(crate) fn of<'a>(
     let uid = deployment.uid().unwrap_or_default();
     let mut revisions: Vec<Revision> = sets
         .into_iter()
-        .filter(|set| is_owned(set, &uid))
+        .filter(|set| is_owned(Family::Ordered, set, &uid))
         .map(|found| {
             let set = ordereddeployment_wire::set(found);
             Revision {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use ordereddeployment_wire::Family;
 use serde_json::{Value, json};
 
 use crate::observe::ObservedState;
@@ -106,6 +107,8 @@ pub(crate) fn observed_state(replicas: i32, image: &str, status: &Value, pods: &
         })
         .collect();
     ObservedState {
+        family: Family::Ordered,
+        doubt: None,
         deployment: Arc::new(deployment),
         sets,
         pods: pods.iter().map(view).collect(),

@@ -10,11 +10,12 @@ use kube::{Api, Resource, ResourceExt};
 use kube_runtime::reflector::{self, Store};
 use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_wire::NodeView;
+use ordereddeployment_wire::{Family, NodeView, PlainSet};
 use serde::de::DeserializeOwned;
 
 use crate::client::Connection;
 use crate::observe::{ObservedState, Reader, Scope};
+use crate::plain::ShownDeployment;
 use crate::pod::ObservedPod;
 use crate::watches::{Lost, Watches};
 
@@ -51,12 +52,15 @@ impl Stores {
 
 /// The stores of one command, and the watches that update them.
 pub(crate) struct WatchCache {
+    family: Family,
+    /// For a plain Deployment, as at the start.
+    doubt: Option<String>,
     stores: Stores,
     watches: Watches,
 }
 
 impl WatchCache {
-    /// Watches the OrderedDeployments of that scope. An error if the first read fails.
+    /// Watches the deployments of that scope. An error if the first read fails.
     pub(crate) async fn start(connection: &Connection, scope: Scope<'_>) -> Result<Self> {
         let client = &connection.watching;
         // A read returns errors that a watch would only retry: not found, forbidden, no server.
@@ -68,8 +72,15 @@ impl WatchCache {
         let named = scope.name.map(|name| all.clone().fields(&format!("metadata.name={name}")));
         let selected = scope.selector.map(|selector| all.clone().labels(selector));
         let shown = named.or(selected).unwrap_or_else(|| all.clone());
-        let (deployments, first) = reflect(scope.api(client), shown);
-        let (sets, second) = reflect(scope.api(client), all.clone());
+        let doubt = one.and_then(|state| state.doubt.clone());
+        let (deployments, first) = match scope.family {
+            Family::Ordered => reflect(scope.api(client), shown),
+            Family::Plain => reflect_as(scope.api(client), shown, |ShownDeployment(object)| object),
+        };
+        let (sets, second) = match scope.family {
+            Family::Ordered => reflect(scope.api(client), all.clone()),
+            Family::Plain => reflect_as(scope.api(client), all.clone(), |set: PlainSet| set.object),
+        };
         let (pods, third) = reflect(scope.api(client), of_pods);
         let mut changes = vec![first, second, third];
         let nodes = Reader::new(client, "").nodes().await?.map(|_| {
@@ -80,7 +91,7 @@ impl WatchCache {
         let stores = Stores { deployments, sets, pods, nodes };
         let mut watches = Watches::new(changes, connection.client.clone(), connection.clock.clone());
         stores.sync(&mut watches).await?;
-        Ok(Self { stores, watches })
+        Ok(Self { family: scope.family, doubt, stores, watches })
     }
 
     /// Waits for a change of an object, or of the connection.
@@ -93,7 +104,7 @@ impl WatchCache {
         self.watches.lost()
     }
 
-    /// The cached state of the OrderedDeployments, sorted by namespace and name.
+    /// The cached state of the deployments, sorted by namespace and name.
     pub(crate) fn states(&self, now: Timestamp) -> Vec<ObservedState> {
         let (sets, pods, nodes) = (self.stores.sets.state(), self.stores.pods.state(), self.stores.nodes());
         let mut all: Vec<ObservedState> = self
@@ -103,7 +114,8 @@ impl WatchCache {
             .iter()
             .map(|deployment| {
                 let (sets, pods) = (sets.iter().map(|set| &**set), pods.iter().map(|pod| &**pod));
-                ObservedState::of((**deployment).clone(), sets, pods, &nodes, now)
+                let state = ObservedState::of(self.family, (**deployment).clone(), sets, pods, &nodes, now);
+                ObservedState { doubt: self.doubt.clone(), ..state }
             })
             .collect();
         all.sort_by_key(|state| (state.deployment.namespace(), state.deployment.name_any()));
@@ -126,7 +138,27 @@ pub(crate) fn reflect<K>(
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
 {
+    reflect_as(api, config, |object: K| object)
+}
+
+/// The same for objects that are stored as another type.
+fn reflect_as<K, O>(
+    api: Api<K>,
+    config: watcher::Config,
+    stored: impl Fn(K) -> O + Send + 'static,
+) -> (Store<O>, BoxStream<'static, watcher::Result<()>>)
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+    O: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+{
     let (store, writer) = reflector::store();
-    let stream = reflector::reflector(writer, watcher(api, config)).default_backoff();
+    let events = watcher(api, config).map_ok(move |event| match event {
+        watcher::Event::Apply(object) => watcher::Event::Apply(stored(object)),
+        watcher::Event::Delete(object) => watcher::Event::Delete(stored(object)),
+        watcher::Event::Init => watcher::Event::Init,
+        watcher::Event::InitApply(object) => watcher::Event::InitApply(stored(object)),
+        watcher::Event::InitDone => watcher::Event::InitDone,
+    });
+    let stream = reflector::reflector(writer, events).default_backoff();
     (store, stream.map_ok(drop).boxed())
 }

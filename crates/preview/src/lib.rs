@@ -10,6 +10,6 @@ mod simulation;
 mod steps;
 
 pub use cluster::{Assumptions, preview};
-pub use scale_down::{next_act, scale_down};
+pub use scale_down::{next_act, scale_down, scale_down_plain};
 pub use simulation::{Applied, SimulatedCluster, decide_and_read};
 pub use steps::{Action, Counts, Deleted, End, Preview, Step};

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use ordereddeployment_planner::{Act, ComparisonResult, Decision, DryRun, Purpose, Read, Snapshot};
+use ordereddeployment_planner::{
+    Act, ComparisonResult, Decision, DryRun, Pod, Purpose, Read, Set, Snapshot, decide_sets, rollout_order,
+};
 
 use crate::simulation::SimulatedCluster;
 
@@ -38,6 +40,33 @@ pub fn scale_down(snapshot: &Snapshot, replicas: i32) -> Vec<Arc<str>> {
         gone.extend(deleted);
     }
     gone
+}
+
+/// The UIDs of the pods that a scale-down of a plain Deployment deletes, in order. `None` in a rollout: then the Deployment
+/// controller decides how many pods of each set go.
+#[must_use]
+pub fn scale_down_plain(snapshot: &Snapshot, replicas: i32) -> Option<Vec<Arc<str>>> {
+    let mut scaled = snapshot.clone();
+    if rollout_order(snapshot).rolls {
+        return None;
+    }
+    let is_active = |pod: &Pod| !pod.terminating && !pod.finished;
+    let has_pods =
+        |set: &Set| set.replicas > 0 || snapshot.pods.iter().any(|pod| pod.set == set.uid && is_active(pod));
+    let mut sets = scaled.sets.iter_mut().filter(|set| has_pods(set));
+    if let Some(set) = sets.next() {
+        set.replicas = replicas;
+    }
+    if sets.next().is_some() {
+        return None;
+    }
+    let deployment = Arc::make_mut(&mut scaled.deployment);
+    deployment.spec.replicas = replicas;
+    // It has no rollout that could be paused.
+    deployment.status = None;
+    let Decision::Act(act) = decide_sets(&scaled) else { return None };
+    let targets = act.deletes.iter().flat_map(|group| &group.targets);
+    Some(targets.map(|target| Arc::clone(target.uid())).collect())
 }
 
 /// `dry_run`: what is known of the template.

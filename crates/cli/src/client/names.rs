@@ -1,5 +1,7 @@
 //! Parses names as kubectl does: `web`, `od/web`, `pod/web-1`.
 
+use ordereddeployment_wire::Family;
+
 /// A name that is valid in the path of a request.
 pub(crate) fn object_name(text: &str) -> Result<String, String> {
     let kinds = ["od", "ordereddeployment", "ordereddeployments", "ordereddeployments.ordereddeployment.io"];
@@ -17,21 +19,20 @@ pub(crate) fn deployment_name(text: &str) -> Result<String, String> {
     of_kind(text, &kinds, "a Deployment", "deployment")
 }
 
-/// What a command can resume.
+/// An OrderedDeployment of that name, or a plain Deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Resumable {
-    /// An OrderedDeployment of that name.
-    Ordered(String),
-    /// A plain Deployment of that name.
-    Plain(String),
+pub(crate) struct OfEither {
+    pub(crate) family: Family,
+    pub(crate) name: String,
 }
 
 /// The name of an OrderedDeployment, or `deployment/NAME`.
-pub(crate) fn resumable_name(text: &str) -> Result<Resumable, String> {
-    match text.split_once('/') {
-        Some(_) if object_name(text).is_err() => deployment_name(text).map(Resumable::Plain),
-        _ => object_name(text).map(Resumable::Ordered),
-    }
+pub(crate) fn of_either(text: &str) -> Result<OfEither, String> {
+    let (family, name) = match text.split_once('/') {
+        Some(_) if object_name(text).is_err() => (Family::Plain, deployment_name(text)?),
+        _ => (Family::Ordered, object_name(text)?),
+    };
+    Ok(OfEither { family, name })
 }
 
 /// The name of a namespace.

@@ -2,14 +2,15 @@
 
 use std::io::IsTerminal;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use futures::StreamExt;
 use kube_runtime::{WatchStreamExt, watcher};
+use ordereddeployment_wire::Family;
 
-use crate::client::{ConnectArgs, Connection, object_name};
+use crate::client::{ConnectArgs, Connection, OfEither, of_either};
 use crate::escape::{escaped, print, print_data, print_stderr};
 use crate::exit::Exit;
-use crate::observe::{ObservedState, Reader, Scope};
+use crate::observe::{ObservedState, Reader, Scope, reference};
 use crate::output::{self, Output};
 use crate::overview::Overview;
 use crate::screen;
@@ -24,17 +25,19 @@ Examples:
   kubectl ordered get -A -l team=shop
   kubectl ordered get web -w    show web and redraw it when it changes
   kubectl ordered get od/web -o yaml
+  kubectl ordered get deployment/web    show a plain Deployment
 
 `#` is the place in the order: 1 is deleted first. During a rollout only old pods have a place, otherwise all pods.
 WHY is the priority of a pod, then what parts it from the next one.
+deployment/web is a plain Deployment whose ReplicaSets ordered-controller-manager reconciles.
 A narrow terminal has fewer columns; `-o wide` shows all columns, including ages and restarts.
-`-w` shows a screen on a terminal: `r` resumes a rollout, `p` shows the plan, `/` filters the pods, `q` quits. Elsewhere it \
-prints the trees again when they change. It ends when the named object is deleted.")]
+`-w` shows a screen on a terminal: `r` resumes a rollout, `p` shows the plan, `/` filters the pods, `q` quits. Elsewhere, and for \
+a plain Deployment, it prints the trees again when they change. It ends when the named object is deleted.")]
 #[allow(clippy::struct_excessive_bools, reason = "one for each flag")]
 pub(crate) struct Args {
-    /// The name of an OrderedDeployment; the default is all in the namespace
-    #[arg(value_parser = object_name)]
-    name: Option<String>,
+    /// The name of an OrderedDeployment, or deployment/NAME; the default is all OrderedDeployments in the namespace
+    #[arg(value_parser = of_either)]
+    name: Option<OfEither>,
     /// Show the OrderedDeployments in all namespaces
     #[arg(short = 'A', long, conflicts_with = "name")]
     all_namespaces: bool,
@@ -64,6 +67,12 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
     let connection = args.connect.connect().await?;
     match args.output {
         Some(output @ (Output::Json | Output::Yaml | Output::Name)) => {
+            if let Some(OfEither { family: Family::Plain, name }) = &args.name {
+                bail!(
+                    "-o {output} prints OrderedDeployments\nhint: `kubectl get deployment/{name} -o {output}{}`",
+                    connection.flags
+                );
+            }
             objects(&args, &connection, output).await?;
         }
         Some(Output::Wide) | None if args.watch => watch(&args, &connection).await?,
@@ -84,8 +93,9 @@ async fn once(args: &Args, connection: &Connection) -> Result<()> {
 
 fn scope<'a>(args: &'a Args, connection: &'a Connection) -> Scope<'a> {
     Scope {
+        family: args.name.as_ref().map_or(Family::Ordered, |named| named.family),
         namespace: (!args.all_namespaces).then_some(&connection.namespace),
-        name: args.name.as_deref(),
+        name: args.name.as_ref().map(|named| named.name.as_str()),
         selector: args.selector.as_deref(),
     }
 }
@@ -116,7 +126,7 @@ async fn watch(args: &Args, connection: &Connection) -> Result<()> {
     let on_terminal = std::io::stdout().is_terminal()
         && std::io::stdin().is_terminal()
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-    if on_terminal && !args.summary {
+    if on_terminal && !args.summary && scope.family == Family::Ordered {
         let options = screen::Options {
             scope,
             pool_label: &args.pool_label,
@@ -129,8 +139,8 @@ async fn watch(args: &Args, connection: &Connection) -> Result<()> {
     let mut shown = String::new();
     loop {
         let all = cache.states(connection.clock.now());
-        if let (Some(name), true) = (&args.name, all.is_empty()) {
-            return Ok(print(format_args!("{name} is deleted\n"))?);
+        if let (Some(name), true) = (scope.name, all.is_empty()) {
+            return Ok(print(format_args!("{} is deleted\n", reference(scope.family, name)))?);
         }
         let mut text = if all.is_empty() { no_objects(scope) + "\n" } else { trees(&all, args, connection) };
         if let Some(lost) = cache.lost() {
@@ -147,16 +157,16 @@ async fn watch(args: &Args, connection: &Connection) -> Result<()> {
 
 /// Prints the objects; with `--watch` each one again when it changes, as kubectl does.
 async fn objects(args: &Args, connection: &Connection, output: Output) -> Result<()> {
-    let namespace = scope(args, connection).namespace;
+    let Scope { namespace, name, .. } = scope(args, connection);
     let api = output::raw(&connection.client, namespace);
     if !args.watch {
-        let found = output::read(&api, args.name.as_deref(), args.selector.as_deref()).await?;
+        let found = output::read(&api, name, args.selector.as_deref()).await?;
         return Ok(print_data(&output::text(&found, output)?)?);
     }
     // A read returns errors that a watch would only retry.
-    output::read(&api, args.name.as_deref(), args.selector.as_deref()).await?;
+    output::read(&api, name, args.selector.as_deref()).await?;
     let config = watcher::Config::default();
-    let config = match &args.name {
+    let config = match name {
         Some(name) => config.fields(&format!("metadata.name={name}")),
         None => args.selector.iter().fold(config, |config, selector| config.labels(selector)),
     };
@@ -171,7 +181,7 @@ async fn objects(args: &Args, connection: &Connection, output: Output) -> Result
             watcher::Event::InitDone => !is_listed,
             watcher::Event::Init | watcher::Event::InitApply(_) | watcher::Event::Apply(_) => false,
         };
-        if let (Some(name), true) = (&args.name, is_deleted) {
+        if let (Some(name), true) = (name, is_deleted) {
             print_stderr(format!("{name} is deleted"));
             return Ok(());
         }

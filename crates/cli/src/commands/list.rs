@@ -8,6 +8,7 @@ use kube::api::ListParams;
 use kube::{Api, Resource, ResourceExt};
 use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use ordereddeployment_wire::Family;
 
 use crate::age::age;
 use crate::client::ConnectArgs;
@@ -62,7 +63,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
         print_data(&output::text(&found, output)?)?;
         return Ok(Exit::Success);
     }
-    let scope = Scope { namespace, name: None, selector: args.selector.as_deref() };
+    let scope = Scope { family: Family::Ordered, namespace, name: None, selector: args.selector.as_deref() };
     let api: Api<OrderedDeployment> = scope.api(&connection.client);
     let found = api.list(&output::selected(scope.selector)).await;
     let place = scope.place();

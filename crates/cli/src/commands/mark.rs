@@ -7,13 +7,14 @@ use kube::api::Patch;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::{annotation, pause_point};
+use ordereddeployment_wire::{Family, PlainSet};
 use serde_json::{Map, Value, json};
 
-use crate::client::{ConnectArgs, Connection, DryRunArgs, object_name, pause_length, pod_name};
+use crate::client::{ConnectArgs, Connection, DryRunArgs, OfEither, of_either, pause_length, pod_name};
 use crate::escape::print;
 use crate::exit::Exit;
 use crate::explain::explain;
-use crate::observe::Reader;
+use crate::observe::{Reader, reference};
 use crate::overview::Overview;
 use crate::pause_points::some_of;
 use crate::pod::{ObservedPod, pods_in_words};
@@ -78,9 +79,9 @@ pub(crate) struct UnmarkArgs {
     /// The names of pods
     #[arg(value_name = "POD", required_unless_present = "all", conflicts_with = "all", value_parser = pod_name)]
     pods: Vec<String>,
-    /// Unmark all pods of this OrderedDeployment
-    #[arg(long, value_name = "NAME", value_parser = object_name)]
-    all: Option<String>,
+    /// Unmark all pods of this OrderedDeployment, or of deployment/NAME
+    #[arg(long, value_name = "NAME", value_parser = of_either)]
+    all: Option<OfEither>,
     #[command(flatten)]
     dry_run: DryRunArgs,
     #[command(flatten)]
@@ -97,8 +98,8 @@ pub(crate) async fn run(args: MarkArgs) -> Result<Exit> {
 
 pub(crate) async fn run_unmark(args: UnmarkArgs) -> Result<Exit> {
     let connection = args.connect.connect().await?.with(args.dry_run);
-    if let Some(name) = &args.all {
-        print(format_args!("{}\n", unmark_all(&connection, name).await?))?;
+    if let Some(OfEither { family, name }) = &args.all {
+        print(format_args!("{}\n", unmark_all(&connection, *family, name).await?))?;
     }
     for pod in &args.pods {
         print(format_args!("{}\n", unmark(&connection, pod).await?))?;
@@ -147,10 +148,11 @@ pub(crate) async fn unmark(connection: &Connection, pod: &str) -> Result<String>
     Ok(format!("{pod}: annotations removed\n{}", place(connection, &unmarked, None).await))
 }
 
-/// Removes the annotations of all pods of an OrderedDeployment. A failure of one pod does not prevent the others.
-pub(crate) async fn unmark_all(connection: &Connection, name: &str) -> Result<String> {
-    let reader = Reader::new(&connection.client, &connection.namespace);
+/// Removes the annotations of all pods of a deployment. A failure of one pod does not prevent the others.
+pub(crate) async fn unmark_all(connection: &Connection, family: Family, name: &str) -> Result<String> {
+    let reader = Reader::new(&connection.client, &connection.namespace).of(family);
     let state = reader.one(name, connection.clock.now()).await?;
+    let name = reference(family, name);
     let is_marked = |pod: &&ObservedPod| MARKS.iter().any(|key| pod.annotations().contains_key(*key));
     let pods: Vec<String> = state.pods.iter().filter(is_marked).map(ResourceExt::name_any).collect();
     let (mut unmarked, mut failed, mut first) = (Vec::new(), Vec::new(), None);
@@ -214,9 +216,10 @@ fn explained(connection: &Connection, error: kube::Error, what: &str, pod: &str)
 /// the user may not read the objects.
 async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) -> String {
     let flags = &connection.flags;
-    let Some(uid) = pod.set_uid() else {
-        return "note: no OrderedDeployment controls it; the annotations have an effect only if this project's controller \
-                reconciles ReplicaSets"
+    let family =
+        [Family::Ordered, Family::Plain].into_iter().find(|family| pod.set_uid_in(*family).is_some());
+    let Some(family) = family else {
+        return "note: no OrderedDeployment and no ReplicaSet controls it: the annotations have no effect"
             .to_owned();
     };
     let moves = (pause.is_some() && pod.pod().facts.priority.is_none()).then(|| {
@@ -226,14 +229,23 @@ async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) 
             pod.name_any()
         )
     });
-    let Some(name) = owner(connection, pod, uid).await else {
+    let Some(found) = owner(connection, pod, family).await else {
+        if family == Family::Plain {
+            let note = "note: its ReplicaSet has no Deployment, or cannot be read".to_owned();
+            return [moves, Some(note)].into_iter().flatten().collect::<Vec<_>>().join("\n");
+        }
         let next = format!("`kubectl ordered order NAME{flags}` shows the order");
         return [moves, Some(next)].into_iter().flatten().collect::<Vec<_>>().join("\n");
     };
-    let reader = Reader::new(&connection.client, &connection.namespace);
+    let reader = Reader::new(&connection.client, &connection.namespace).of(family);
+    let name = reference(family, &found);
     let next = format!("`kubectl ordered order {name}{flags}` shows the order");
     let next = [moves, Some(next)].into_iter().flatten().collect::<Vec<_>>().join("\n");
-    let Ok(state) = reader.one(&name, connection.clock.now()).await else { return next };
+    let Ok(state) = reader.one(&found, connection.clock.now()).await else { return next };
+    let next = match &state.doubt {
+        Some(doubt) => format!("note: {doubt}\n{next}"),
+        None => next,
+    };
     let overview = Overview::of(&state, "");
     if let Some(hold) = overview.hold()
         && hold.declared.is_none()
@@ -264,13 +276,18 @@ async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) 
     }
 }
 
-/// The name of the OrderedDeployment that controls the pod's set.
-async fn owner(connection: &Connection, pod: &ObservedPod, uid: &str) -> Option<String> {
-    let set = pod.owner_references().iter().find(|owner| owner.uid == uid)?;
-    let sets: Api<OrderedReplicaSet> = Api::namespaced(connection.client.clone(), &connection.namespace);
-    let set = sets.get(&set.name).await.ok()?;
-    let owner = set.owner_references().iter().find(|owner| owner.controller == Some(true))?;
-    Some(owner.name.clone())
+/// The name of the deployment that controls the pod's set.
+async fn owner(connection: &Connection, pod: &ObservedPod, family: Family) -> Option<String> {
+    let set = family.set_of(&pod.metadata)?;
+    let (client, namespace) = (connection.client.clone(), &connection.namespace);
+    let set = match family {
+        Family::Ordered => Api::<OrderedReplicaSet>::namespaced(client, namespace).get(&set.name).await,
+        Family::Plain => {
+            let found = Api::<PlainSet>::namespaced(client, namespace).get(&set.name).await;
+            found.map(|set| set.object)
+        }
+    };
+    Some(family.deployment_of(&set.ok()?.metadata)?.name.clone())
 }
 
 /// Formats a duration so that Go parses it.

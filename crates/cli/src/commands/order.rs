@@ -1,11 +1,11 @@
 //! `order`: shows the order of the pods, and which of them a scale-down would delete. Read-only.
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use ordereddeployment_api::PausePoint;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-use crate::client::{ConnectArgs, object_name};
+use crate::client::{ConnectArgs, OfEither, of_either};
 use crate::escape::{escaped, print, print_data};
 use crate::observe::{ObservedState, Reader};
 use crate::output::{self, Output};
@@ -15,7 +15,8 @@ use crate::state::side;
 use crate::style::Paint;
 use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, with_reason, wrapped};
 use crate::tree::{Drawing, barrier_line};
-use ordereddeployment_preview::scale_down;
+use ordereddeployment_preview::{scale_down, scale_down_plain};
+use ordereddeployment_wire::Family;
 
 /// The columns that are left out if lines are too wide, in this order. The reason begins with the priority.
 const DROPPED: [Dropped; 3] = [("PRIORITY", REASON), ("POOL", REASON), ("NODE", REASON)];
@@ -26,12 +27,15 @@ const DROPPED: [Dropped; 3] = [("PRIORITY", REASON), ("POOL", REASON), ("NODE", 
 Examples:
   kubectl ordered order web                 the current order
   kubectl ordered order web --replicas 8    the pods that a scale-down to 8 would delete
+  kubectl ordered order deployment/web      the order of a plain Deployment
 
-Within one priority the order is the current one: it depends on ages and on the number of pods per node, which change.")]
+Within one priority the order is the current one: it depends on ages and on the number of pods per node, which change.
+deployment/web is a plain Deployment whose ReplicaSets ordered-controller-manager reconciles. Rules by node of the \
+controller's configuration are not known here.")]
 pub(crate) struct Args {
-    /// The name of an OrderedDeployment
-    #[arg(value_parser = object_name)]
-    name: String,
+    /// The name of an OrderedDeployment, or deployment/NAME
+    #[arg(value_parser = of_either)]
+    name: OfEither,
     /// Show the pods that a scale-down to this many replicas would delete
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
     replicas: Option<i32>,
@@ -47,8 +51,9 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Result<()> {
     let connection = args.connect.connect().await?;
-    let reader = Reader::new(&connection.client, &connection.namespace);
-    let state = reader.one(&args.name, connection.clock.now()).await?;
+    let OfEither { family, name } = &args.name;
+    let reader = Reader::new(&connection.client, &connection.namespace).of(*family);
+    let state = reader.one(name, connection.clock.now()).await?;
     let mut drawing = Drawing::of_stdout(&connection.flags);
     let overview = Overview::of(&state, &args.pool_label);
     match args.output {
@@ -65,7 +70,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     }
     let text = match args.replicas {
         None => order(&overview, drawing),
-        Some(replicas) => preview(&state, &overview, replicas, drawing),
+        Some(replicas) => preview(&state, &overview, replicas, drawing)?,
     };
     Ok(print(text)?)
 }
@@ -94,7 +99,7 @@ pub(crate) fn order(overview: &Overview, drawing: Drawing<'_>) -> String {
     let style = drawing.style;
     let rows = overview.in_order();
     if rows.is_empty() {
-        return format!("{} has no active pods.\n", overview.name);
+        return format!("{} has no active pods.\n", overview.reference());
     }
     let which = if overview.is_rolling() {
         format!("{} of older revisions, which the rollout replaces", pods_in_words(rows.len()))
@@ -102,7 +107,7 @@ pub(crate) fn order(overview: &Overview, drawing: Drawing<'_>) -> String {
         pods_in_words(rows.len())
     };
     let mut lines =
-        vec![format!("{}: {which}, in deletion order", style.paint(Paint::Title, &overview.name))];
+        vec![format!("{}: {which}, in deletion order", style.paint(Paint::Title, &overview.reference()))];
     lines.extend(
         overview.notes.iter().map(|note| format!("{} {}", style.paint(Paint::Warn, "note:"), escaped(note))),
     );
@@ -153,10 +158,19 @@ pub(crate) fn preview(
     overview: &Overview,
     replicas: i32,
     drawing: Drawing<'_>,
-) -> String {
+) -> Result<String> {
     let style = drawing.style;
-    let name = style.paint(Paint::Title, &overview.name);
-    let deleted = scale_down(&state.observed(), replicas);
+    let name = style.paint(Paint::Title, &overview.reference());
+    let deleted = match state.family {
+        Family::Ordered => scale_down(&state.observed(), replicas),
+        Family::Plain => scale_down_plain(&state.observed(), replicas).ok_or_else(|| {
+            anyhow!(
+                "{} is in a rollout: the Deployment controller decides how many pods of each ReplicaSet a scale-down deletes\nhint: \
+                 try again when its rollout is complete",
+                overview.reference()
+            )
+        })?,
+    };
     let active: Vec<&PodRow> = overview.pods().filter(|row| row.is_active()).collect();
     let by_uid: BTreeMap<&str, &PodRow> = active.iter().map(|row| (&*row.uid, *row)).collect();
     let going: Vec<&PodRow> = deleted.iter().filter_map(|uid| by_uid.get(&**uid).copied()).collect();
@@ -166,7 +180,7 @@ pub(crate) fn preview(
     let from = overview.desired;
     if going.is_empty() {
         let why = if replicas >= from { "not a scale-down" } else { "no pod can be deleted" };
-        return format!("{name}: scaling from {from} to {replicas} would delete no pod: {why}.\n");
+        return Ok(format!("{name}: scaling from {from} to {replicas} would delete no pod: {why}.\n"));
     }
     let mut lines = vec![format!(
         "{name}: scaling from {from} to {replicas} would delete {}",
@@ -180,7 +194,7 @@ pub(crate) fn preview(
     lines.extend(going.iter().filter_map(|row| cells.remove(&*row.uid)));
     lines.push(format!("{} would stay", pods_in_words(staying.len())));
     lines.extend(staying.iter().filter_map(|row| cells.remove(&*row.uid)));
-    ended(&lines)
+    Ok(ended(&lines))
 }
 
 /// The headings, and each pod's line by its UID.

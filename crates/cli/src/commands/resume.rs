@@ -9,11 +9,11 @@ use anyhow::{Result, anyhow, bail};
 use kube::Api;
 use ordereddeployment_api::names::{ALL_POINTS, condition, reason};
 use ordereddeployment_api::{Blocked, ConditionStatus, Hold, OrderedDeploymentSpec, OrderedDeploymentStatus};
-use ordereddeployment_wire::PodView;
+use ordereddeployment_wire::{Family, PodView};
 use serde_json::json;
 
 use crate::client::{
-    ConnectArgs, Connection, DryRunArgs, Resumable, Timeout, object_name, resumable_name, timeout,
+    ConnectArgs, Connection, DryRunArgs, OfEither, Timeout, object_name, of_either, timeout,
 };
 use crate::declared;
 use crate::escape::print;
@@ -37,8 +37,8 @@ A rollout that is blocked by unavailable pods is not paused: use --hold with the
 point.")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment, or deployment/NAME
-    #[arg(value_name = "NAME", value_parser = resumable_name)]
-    name: Resumable,
+    #[arg(value_name = "NAME", value_parser = of_either)]
+    name: OfEither,
     /// Pass this and all later pause points of this rollout
     #[arg(long)]
     all: bool,
@@ -75,9 +75,10 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         (Some(id), false) => ResumeTarget::Hold(id),
         (None, false) => ResumeTarget::Current,
     };
-    let text = match &args.name {
-        Resumable::Ordered(name) => resume(&connection, name, target, args.timeout.0).await?,
-        Resumable::Plain(name) => plain::resume(&connection, name, args.hold.as_deref(), args.all).await?,
+    let OfEither { family, name } = &args.name;
+    let text = match family {
+        Family::Ordered => resume(&connection, name, target, args.timeout.0).await?,
+        Family::Plain => plain::resume(&connection, name, args.hold.as_deref(), args.all).await?,
     };
     Ok(print(format_args!("{text}\n"))?)
 }

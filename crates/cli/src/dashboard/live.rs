@@ -9,7 +9,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use kube_runtime::reflector::ObjectRef;
 use kube_runtime::watcher;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_wire::NodeView;
+use ordereddeployment_wire::{Family, NodeView};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
@@ -105,7 +105,7 @@ impl Stores {
     /// The sets of an OrderedDeployment.
     pub(super) fn sets(&self, deployment: &OrderedDeployment) -> Vec<Arc<OrderedReplicaSet>> {
         let (namespace, uid) = (deployment.namespace(), deployment.uid().unwrap_or_default());
-        self.sets.state_filter(|set| set.namespace() == namespace && is_owned(set, &uid))
+        self.sets.state_filter(|set| set.namespace() == namespace && is_owned(Family::Ordered, set, &uid))
     }
 
     /// The state of one OrderedDeployment; `None` if it does not exist.
@@ -113,6 +113,6 @@ impl Stores {
         let deployment = self.deployments.get(&ObjectRef::new(name).within(namespace))?;
         let (sets, pods) = (self.sets(&deployment), self.pods.state());
         let (sets, pods) = (sets.iter().map(|set| &**set), pods.iter().map(|pod| &**pod));
-        Some(ObservedState::of((*deployment).clone(), sets, pods, &self.nodes(), now))
+        Some(ObservedState::of(Family::Ordered, (*deployment).clone(), sets, pods, &self.nodes(), now))
     }
 }

@@ -1,6 +1,7 @@
 //! The lines above the sets: state, counts, and the next command. Pure functions.
 
 use ordereddeployment_api::{Aborted, Hold};
+use ordereddeployment_wire::Family;
 
 use super::drawing::Drawing;
 use crate::age::span;
@@ -54,20 +55,26 @@ pub(crate) fn detail(overview: &Overview) -> Option<String> {
 
 /// The next commands, each with what it does.
 pub(crate) fn commands(overview: &Overview, flags: &str) -> Vec<(&'static str, String)> {
-    let name = &overview.name;
-    let ordered = |what, verb: &str| vec![(what, format!("kubectl ordered {verb} {name}{flags}"))];
+    let (name, object) = (&overview.name, overview.reference());
+    let ordered = |what, verb: &str| vec![(what, format!("kubectl ordered {verb} {object}{flags}"))];
+    // What kubectl does with a plain Deployment.
+    let rollout = |what, verb: &str, plain: &str| match overview.family {
+        Family::Ordered => ordered(what, verb),
+        Family::Plain => vec![(what, format!("kubectl rollout {plain} {object}{flags}"))],
+    };
     match &overview.phase {
         Phase::Held(_) => ordered("resume with", "resume"),
         Phase::Stalled(_) | Phase::DeadlineExceeded(_) => {
-            let mut commands = vec![("events", format!("kubectl describe od {name}{flags}"))];
+            let kind = if overview.family == Family::Plain { "deployment" } else { "od" };
+            let mut commands = vec![("events", format!("kubectl describe {kind} {name}{flags}"))];
             if overview.is_rolling() {
-                commands.extend(ordered("roll back with", "undo"));
+                commands.extend(rollout("roll back with", "undo", "undo"));
             }
             commands
         }
         Phase::Migrating(migration) => vec![("finish with", migration.command(name, flags))],
         Phase::Aborted(_) => ordered("start again with", "retry"),
-        Phase::Paused => ordered("continue with", "unpause"),
+        Phase::Paused => rollout("continue with", "unpause", "resume"),
         Phase::Complete | Phase::Rolling | Phase::Suspended(_) | Phase::Unobserved => Vec::new(),
     }
 }
@@ -78,7 +85,7 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
     let (mark, state, paint) = headline(overview, style);
     let mut lines = vec![format!(
         "{}{}  {}",
-        style.paint(Paint::Title, &overview.name),
+        style.paint(Paint::Title, &overview.reference()),
         style.paint(Paint::Dim, &format!(" in {}", overview.namespace)),
         style.paint(paint, &format!("{mark} {state}")),
     )];
@@ -97,7 +104,7 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
         lines.extend(note);
     }
     if left.is_some() {
-        let unmark = format!("kubectl ordered unmark --all {}{}", overview.name, drawing.flags);
+        let unmark = format!("kubectl ordered unmark --all {}{}", overview.reference(), drawing.flags);
         lines.push(command("remove all marks with", &unmark));
     }
     lines

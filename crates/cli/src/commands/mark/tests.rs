@@ -4,6 +4,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_sandbox::Fault;
+use ordereddeployment_wire::Family;
 
 use super::{Marks, Side, mark, unmark, unmark_all, written};
 use crate::pod::ObservedPod;
@@ -75,7 +76,7 @@ async fn all_pods_of_an_object_are_unmarked_at_once() {
     let fixture = Fixture::start().await;
     let order = fixture.order().await;
     let connection = &fixture.connection;
-    assert_eq!(unmark_all(connection, "web").await.unwrap(), "web: no pod has marks");
+    assert_eq!(unmark_all(connection, Family::Ordered, "web").await.unwrap(), "web: no pod has marks");
     let pause = Some(Side::Before);
     mark(connection, &order[0], Marks { pause, ..Marks::default() }).await.unwrap();
     mark(connection, &order[1], Marks { priority: Some(3), ..Marks::default() }).await.unwrap();
@@ -83,12 +84,12 @@ async fn all_pods_of_an_object_are_unmarked_at_once() {
     let pods: Api<ObservedPod> = Api::default_namespaced(connection.client.clone());
     let patch = Patch::Merge(serde_json::json!({"metadata": {"annotations": alias}}));
     pods.patch(&order[2], &PatchParams::default(), &patch).await.unwrap();
-    let text = unmark_all(connection, "web").await.unwrap();
+    let text = unmark_all(connection, Family::Ordered, "web").await.unwrap();
     assert!(text.starts_with("web: annotations removed from 3 pods: "), "{text}");
     let overview = fixture.overview().await;
     assert!(overview.pods().all(|row| row.priority == 0 && row.point.is_none()), "{overview:#?}");
-    assert_eq!(unmark_all(connection, "web").await.unwrap(), "web: no pod has marks");
-    let error = unmark_all(connection, "other").await.unwrap_err().to_string();
+    assert_eq!(unmark_all(connection, Family::Ordered, "web").await.unwrap(), "web: no pod has marks");
+    let error = unmark_all(connection, Family::Ordered, "other").await.unwrap_err().to_string();
     assert!(error.contains("cannot read other in default"), "{error}");
 }
 
@@ -107,14 +108,14 @@ async fn a_pod_that_cannot_be_unmarked_does_not_prevent_the_others() {
         times,
     };
     fixture.cluster.sandbox.inject(refused(2));
-    let error = format!("{:#}", unmark_all(&fixture.connection, "web").await.unwrap_err());
+    let error = format!("{:#}", unmark_all(&fixture.connection, Family::Ordered, "web").await.unwrap_err());
     assert!(error.starts_with("web: annotations removed from 1 of 3 pods, not from web-"), "{error}");
     assert!(error.contains(": cannot unmark pod web-") && error.contains("\nhint: "), "{error}");
     let marked = fixture.overview().await.pods().filter(|row| row.priority == 3).count();
     assert_eq!(marked, 2);
     // A pod that is deleted meanwhile is no failure.
     fixture.cluster.sandbox.inject(Fault { code: 404, ..refused(1) });
-    let text = unmark_all(&fixture.connection, "web").await.unwrap();
+    let text = unmark_all(&fixture.connection, Family::Ordered, "web").await.unwrap();
     assert!(text.starts_with("web: annotations removed from 1 pod: "), "{text}");
 }
 

@@ -32,7 +32,7 @@ fn in_a_rollout_only_the_old_pods_are_in_the_order() {
 #[test]
 fn a_scale_down_deletes_the_first_pods_of_the_order_whatever_their_pause_points() {
     let state = observed_state(4, "web:1", &at_revision(1), &four());
-    insta::assert_snapshot!(preview(&state, &overview(&state), 2, PLAIN));
+    insta::assert_snapshot!(preview(&state, &overview(&state), 2, PLAIN).unwrap());
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_scale_down_of_a_paused_rollout_deletes_the_pod_of_the_pause_point_last() {
     let mut status = paused_before(&paused_pod);
     status["hold"]["sizes"] = serde_json::json!({"5d9c7b8c4d": 3, "7f6d9b8c4d": 1});
     let state = observed_state(4, "web:2", &status, &pods);
-    let text = preview(&state, &overview(&state), 2, PLAIN);
+    let text = preview(&state, &overview(&state), 2, PLAIN).unwrap();
     let (going, staying) = text.split_once("would stay").unwrap();
     assert!(!going.contains("cccccccc") && staying.contains("cccccccc"), "{text}");
     assert!(text.contains("would delete 2 pods"), "{text}");
@@ -53,14 +53,14 @@ fn a_scale_down_of_a_paused_rollout_deletes_the_pod_of_the_pause_point_last() {
 #[test]
 fn scaling_up_deletes_nothing() {
     let state = observed_state(4, "web:1", &at_revision(1), &four());
-    let text = preview(&state, &overview(&state), 5, PLAIN);
+    let text = preview(&state, &overview(&state), 5, PLAIN).unwrap();
     assert!(text.contains("would delete no pod: not a scale-down"), "{text}");
 }
 
 #[test]
 fn scaling_to_zero_deletes_all_pods() {
     let state = observed_state(4, "web:1", &at_revision(1), &four());
-    assert!(preview(&state, &overview(&state), 0, PLAIN).contains("would delete 4 pods"));
+    assert!(preview(&state, &overview(&state), 0, PLAIN).unwrap().contains("would delete 4 pods"));
 }
 
 #[test]
