@@ -25,6 +25,8 @@ const PODS_PER_NODE: usize = 500;
 /// The controllers of a Deployment. They run in a process of their own: the other 30 controllers of kube-controller-manager would
 /// be part of its CPU time and memory.
 const BUILT_IN: &str = "deployment,replicaset";
+/// The arguments of kube-controller-manager against client limits.
+const UNLIMITED: [&str; 2] = ["--kube-api-qps=10000", "--kube-api-burst=20000"];
 /// The namespace of the other pods.
 const OTHERS: &str = "others";
 
@@ -53,13 +55,13 @@ pub struct Running {
     pub manager: Option<Manager>,
     /// Where its metrics are, once it has synced.
     pub metrics: Option<SocketAddr>,
-    built_in: Option<BuiltIn>,
+    built_in: Vec<BuiltIn>,
 }
 
 impl Running {
     /// The driver without a controller.
     pub fn nothing() -> Self {
-        Self { process: None, manager: None, metrics: None, built_in: None }
+        Self { process: None, manager: None, metrics: None, built_in: Vec::new() }
     }
 
     /// Kills it. Returns after it has ended.
@@ -67,7 +69,7 @@ impl Running {
         if let Some(manager) = self.manager {
             manager.kill().await?;
         }
-        self.built_in.map_or(Ok(()), BuiltIn::kill)
+        self.built_in.into_iter().try_for_each(BuiltIn::kill)
     }
 }
 
@@ -124,14 +126,29 @@ impl Cluster {
                 Running::of_manager(self.test_cluster.start_manager_beside_the_proxy(&arguments)?)
             }
             Contender::BuiltIn => {
-                let limits = ["--kube-api-qps=10000", "--kube-api-burst=20000"];
-                let built_in =
-                    self.test_cluster.start_built_in_apart(BUILT_IN, &[&limits[..], arguments].concat())?;
+                let built_in = self.start_built_in(BUILT_IN, arguments)?;
                 let process = Some(Process::of(built_in.id()?));
-                Ok(Running { process, manager: None, metrics: None, built_in: Some(built_in) })
+                Ok(Running { process, built_in: vec![built_in], ..Running::nothing() })
             }
             Contender::Null => Ok(Running::nothing()),
+            Contender::Plain => {
+                let built_in = vec![self.start_built_in("deployment", arguments)?];
+                // No built-in controller of ReplicaSets runs here: nothing to wait for.
+                let arguments = ["--kube-api-qps=0", "--controllers=replicaset", "--force"];
+                let manager = self.test_cluster.start_manager_beside_the_proxy(&arguments)?;
+                Ok(Running { built_in, ..Running::of_manager(manager)? })
+            }
+            Contender::BuiltInSets => {
+                let sets = self.start_built_in("replicaset", arguments)?;
+                let process = Some(Process::of(sets.id()?));
+                let built_in = vec![self.start_built_in("deployment", arguments)?, sets];
+                Ok(Running { process, built_in, ..Running::nothing() })
+            }
         }
+    }
+
+    fn start_built_in(&self, controllers: &str, arguments: &[&str]) -> Result<BuiltIn> {
+        self.test_cluster.start_built_in_apart(controllers, &[&UNLIMITED[..], arguments].concat())
     }
 
     /// Waits until the controller has read everything.
@@ -140,7 +157,7 @@ impl Cluster {
             running.metrics = Some(metrics::address(&manager.until_logged(metrics::LOGGED).await?)?);
             manager.until_logged("every watch has synced").await?;
         }
-        if running.built_in.is_some() {
+        if !running.built_in.is_empty() {
             self.until_built_in_works().await?;
         }
         Ok(())
@@ -192,7 +209,7 @@ impl Cluster {
 impl Running {
     fn of_manager(manager: Manager) -> Result<Self> {
         let process = Some(Process::of(manager.id().context("the controller has ended")?));
-        Ok(Self { process, manager: Some(manager), metrics: None, built_in: None })
+        Ok(Self { process, manager: Some(manager), ..Self::nothing() })
     }
 }
 

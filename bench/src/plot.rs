@@ -122,6 +122,8 @@ fn color(contender: Contender) -> RGBColor {
         Contender::Ours => RGBColor(0, 114, 178),
         Contender::BuiltIn => RGBColor(230, 159, 0),
         Contender::Null => RGBColor(150, 150, 150),
+        Contender::Plain => RGBColor(0, 158, 115),
+        Contender::BuiltInSets => RGBColor(213, 94, 0),
     }
 }
 

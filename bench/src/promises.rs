@@ -26,7 +26,7 @@ pub fn broken(
                 tally.least_ready
             ));
         }
-        if tally.most_active > ceiling && contender != Contender::BuiltIn {
+        if tally.most_active > ceiling && contender.has_ceiling() {
             return Some(format!(
                 "{app}: {} pods were active, at most {ceiling} are allowed",
                 tally.most_active

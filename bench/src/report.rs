@@ -35,13 +35,42 @@ fn page(results: &Results) -> Result<String> {
     let mut text = String::from(
         "# Results\n\n\
          This page is generated. [README.md](README.md) says what the rows are and what they do not say.\n\n\
-         Each value is the median of all rounds, with the smallest and the largest in parentheses. The last two columns divide the \
-         value of OrderedDeployment by the other one.\n\n\
-         | | OrderedDeployment | Deployment | null driver | to Deployment | to null driver |\n\
-         |---|---|---|---|---|---|\n",
+         Each value is the median of all rounds, with the smallest and the largest in parentheses. The columns `to …` divide the \
+         first value by the other one.\n\n",
     );
-    for row in &results.rows {
-        writeln!(text, "| **{}** | | | | | |", row.question)?;
+    let (plain, rows): (Vec<_>, Vec<_>) =
+        results.rows.iter().partition(|row| is_of(row, &Contender::OF_PLAIN));
+    table(&mut text, results, &rows, &Contender::ALL)?;
+    if !plain.is_empty() {
+        text.push_str(
+            "\n## Plain Deployments\n\n\
+             The built-in deployment controller runs in both cases. The columns are the two controllers of ReplicaSets. \
+             kube-controller-manager runs nothing else in that process.\n\n",
+        );
+        table(&mut text, results, &plain, &Contender::OF_PLAIN)?;
+    }
+    text.push_str(&commands(results)?);
+    Ok(text)
+}
+
+/// Whether one of these contenders was measured in the row.
+fn is_of(row: &Measured, contenders: &[Contender]) -> bool {
+    let mut measured = row.values.values().flat_map(BTreeMap::keys).chain(row.broken.keys());
+    measured.any(|contender| contenders.contains(contender))
+}
+
+/// A table with a column for each contender. The others are compared with the first.
+fn table(text: &mut String, results: &Results, rows: &[&Measured], contenders: &[Contender]) -> Result<()> {
+    let (Some(first), others) = (contenders.first(), contenders.get(1..).unwrap_or_default()) else {
+        return Ok(());
+    };
+    let empty = " |".repeat(contenders.len() + others.len());
+    let headings = contenders.iter().map(ToString::to_string);
+    let headings: Vec<_> = headings.chain(others.iter().map(|other| format!("to {other}"))).collect();
+    writeln!(text, "| | {} |", headings.join(" | "))?;
+    writeln!(text, "|---|{}", "---|".repeat(headings.len()))?;
+    for row in rows {
+        writeln!(text, "| **{}** |{empty}", row.question)?;
         for (metric, values) in &row.values {
             let cell = |contender| values.get(&contender).map_or_else(|| "–".to_owned(), |all| range(all));
             // A ratio of counts that should be 0 says nothing.
@@ -49,24 +78,26 @@ fn page(results: &Results) -> Result<String> {
                 !matches!(metric, Metric::LastTenth | Metric::WastedCreates | Metric::AboveCeiling);
             let median = |contender| row.median(*metric, contender).filter(|_| is_compared);
             write!(text, "| {} |", metric.title())?;
-            for contender in Contender::ALL {
-                write!(text, " {} |", cell(contender))?;
+            for contender in contenders {
+                write!(text, " {} |", cell(*contender))?;
             }
-            writeln!(text, " {} | {} |", to(median, Contender::BuiltIn), to(median, Contender::Null))?;
+            for other in others {
+                write!(text, " {} |", to(median, *first, *other))?;
+            }
+            writeln!(text)?;
         }
         if row.name == "strict-1600"
             && let Some(small) = results.row("strict-100")
         {
-            growth(&mut text, row, small)?;
+            growth(text, row, small)?;
         }
         for (contender, promises) in &row.broken {
             for promise in promises {
-                writeln!(text, "| no result: {contender} broke a promise: {promise} | | | | | |")?;
+                writeln!(text, "| no result: {contender} broke a promise: {promise} |{empty}")?;
             }
         }
     }
-    text.push_str(&commands(results)?);
-    Ok(text)
+    Ok(())
 }
 
 /// How much of the rate is left with many pods.
@@ -77,7 +108,11 @@ fn growth(text: &mut String, row: &Measured, small: &Measured) -> Result<()> {
     for contender in Contender::ALL {
         write!(text, " {} |", ratio(contender).map_or_else(|| "–".to_owned(), number))?;
     }
-    writeln!(text, " {} | {} |", to(ratio, Contender::BuiltIn), to(ratio, Contender::Null))?;
+    let [first, others @ ..] = Contender::ALL;
+    for other in others {
+        write!(text, " {} |", to(ratio, first, other))?;
+    }
+    writeln!(text)?;
     Ok(())
 }
 
@@ -101,9 +136,9 @@ fn commands(results: &Results) -> Result<String> {
     Ok(text)
 }
 
-/// The value of OrderedDeployment, divided by that of another contender.
-fn to(value: impl Fn(Contender) -> Option<f64>, other: Contender) -> String {
-    let both = value(Contender::Ours).zip(value(other)).filter(|(_, other)| *other > 0.0);
+/// The value of a contender, divided by that of another.
+fn to(value: impl Fn(Contender) -> Option<f64>, first: Contender, other: Contender) -> String {
+    let both = value(first).zip(value(other)).filter(|(_, other)| *other > 0.0);
     both.map_or_else(|| "–".to_owned(), |(ours, other)| format!("{} ×", number(ours / other)))
 }
 

@@ -23,6 +23,7 @@ pub enum Metric {
     /// Updates and patches of anything, and creates of anything but pods.
     OtherWritesPerPod,
     ReadsPerPod,
+    ConflictsPerPod,
     RequestsPerSecond,
     WastedCreates,
     /// How many pods an object had beyond its ceiling.
@@ -56,6 +57,7 @@ impl Metric {
             Self::DeletesPerPod => "– deletes of pods",
             Self::OtherWritesPerPod => "– other writes",
             Self::ReadsPerPod => "– reads",
+            Self::ConflictsPerPod => "conflicts a pod",
             Self::RequestsPerSecond => "requests/s",
             Self::WastedCreates => "wasted creates",
             Self::AboveCeiling => "most pods above the ceiling",

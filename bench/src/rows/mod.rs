@@ -90,6 +90,7 @@ pub fn rows() -> Vec<Row> {
         rows.extend(beside_others(others, name, text));
     }
     rows.extend(many_objects());
+    rows.extend(plain_deployments());
     rows
 }
 
@@ -191,6 +192,33 @@ fn many_objects() -> Vec<Row> {
             25_000,
         ),
     ]
+}
+
+/// Plain Deployments: the built-in deployment controller runs, and either of the controllers of ReplicaSets.
+fn plain_deployments() -> Vec<Row> {
+    let strict = Work::Rollout { pods: 100, bounds: Bounds::STRICT, priorities: Priorities::Own };
+    let bulk =
+        Work::Rollout { pods: 1000, bounds: Bounds::quarter(1000), priorities: Priorities::Groups(10) };
+    let beside = |row: Row| Row { shape: Shape { others: 10_000, ..row.shape }, ..once(row) };
+    let rows = vec![
+        row("plain-strict-100", "Strict rollout, 100 pods of a plain Deployment", strict, 3000),
+        row("plain-bulk-1000", "Bulk rollout, 1,000 pods of a plain Deployment", bulk, 3000),
+        beside(row(
+            "plain-beside-10k",
+            "400 creates and 200 deletes of a plain Deployment beside 10,000 other pods",
+            Work::Beside { pods: 400 },
+            5000,
+        )),
+        beside(row(
+            "plain-memory-10k",
+            "Memory beside 10,000 other pods, with one plain Deployment of 100 pods",
+            Work::Memory { objects: 1 },
+            5000,
+        )),
+    ];
+    rows.into_iter()
+        .map(|row| Row { contenders: Contender::OF_PLAIN.to_vec(), most_rounds: 1, ..row })
+        .collect()
 }
 
 impl Row {

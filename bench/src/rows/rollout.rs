@@ -37,9 +37,10 @@ impl Run<'_> {
         self.contender.create(&self.test_cluster, NAME, pods, bounds).await?;
         observer.until_created(pods).await?;
         self.contender.until_reported(&self.test_cluster, NAME, pods).await?;
-        let priorities = match self.contender {
-            Contender::Ours => Some(prioritise(&self.test_cluster, &observer, priorities).await?),
-            Contender::BuiltIn | Contender::Null => None,
+        let priorities = if self.contender.has_order() {
+            Some(prioritise(&self.test_cluster, &observer, priorities).await?)
+        } else {
+            None
         };
         let mark = self.mark()?;
         observer.reset();
@@ -83,6 +84,7 @@ impl Run<'_> {
             (Metric::DeletesPerPod, 0),
             (Metric::OtherWritesPerPod, 0),
             (Metric::ReadsPerPod, 0),
+            (Metric::ConflictsPerPod, 0),
         ]);
         let inside = |request: &&Request| request.namespace.as_deref() == Some(&self.test_cluster.namespace);
         let sent = requests.iter().filter(inside).filter(|request| self.contender.sent(request));
@@ -90,6 +92,9 @@ impl Run<'_> {
             if let Some(kind) = kind(request) {
                 *counts.entry(kind).or_default() += 1;
                 *counts.entry(Metric::RequestsPerPod).or_default() += 1;
+            }
+            if request.code == 409 {
+                *counts.entry(Metric::ConflictsPerPod).or_default() += 1;
             }
         }
         counts.into_iter().map(|(metric, number)| (metric, count(number) / count(pods))).collect()

@@ -37,7 +37,7 @@ impl Run<'_> {
         let namespace = format!("--leader-election-namespace={}", self.test_cluster.namespace);
         let arguments: &[&str] = match self.contender {
             Contender::Ours => &["--leader-elect", &namespace],
-            Contender::BuiltIn | Contender::Null => &[ELECTS],
+            Contender::BuiltIn | Contender::Null | Contender::Plain | Contender::BuiltInSets => &[ELECTS],
         };
         let mut leader = self.cluster.spawn(self.contender, arguments)?;
         self.cluster.until_synced(&mut leader).await?;
