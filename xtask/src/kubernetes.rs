@@ -67,25 +67,34 @@ pub(crate) fn find() -> Result<PathBuf> {
         .context("cannot build Kubernetes; set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd to do without")
 }
 
+/// Kubernetes' own end-to-end specs of the same version, as one program.
+pub(crate) fn specs() -> Result<PathBuf> {
+    let name = format!("kubernetes-specs-{VERSION}");
+    if cache::existing(&name)?.is_none() {
+        eprintln!(
+            "Building Kubernetes' end-to-end specs out of Debian {SUITE}'s source package: some minutes on two cores."
+        );
+    }
+    let folder = cache::entry(&name, |into| {
+        let scratch = cache::Scratch::new("kubernetes-specs-build")?;
+        Tree::unpack(scratch.path())?.build_specs(into)
+    });
+    Ok(folder.context("cannot build Kubernetes' end-to-end specs")?.join(SPECS))
+}
+
+/// The program of the specs.
+const SPECS: &str = "e2e.test";
+
+/// Specs read files from the program. These specs read none.
+const NO_FILES: &str = "package generated\n\nimport \"os\"\n\n\
+    func Asset(name string) ([]byte, error) { return nil, os.ErrNotExist }\n\n\
+    func AssetNames() []string { return nil }\n";
+
 fn build(into: &Path) -> Result<()> {
     let scratch = cache::Scratch::new("kubernetes-build")?;
-    let scratch = scratch.path();
-    let apt = Apt::new(scratch, SUITE)?;
-    let unpacked = scratch.join("unpacked");
-    let mut packages = Go::packages(&apt)?;
-    packages.extend(["golang-github-modern-go-reflect2-dev".to_owned(), "etcd-server".to_owned()]);
-    apt.unpack(&packages, &unpacked)?;
-    let source = apt.source("kubernetes", &scratch.join("source"))?;
-
-    replace_reflect2(&source, &unpacked)?;
-    let gopath = scratch.join("gopath");
-    fs::create_dir_all(gopath.join("src/k8s.io"))?;
-    let linked = gopath.join("src").join(IMPORT_PATH);
-    symlink(&source, &linked)?;
-    let tree = Tree { go: Go::unpacked(&unpacked)?, gopath, linked, scratch: scratch.to_owned() };
-    tree.generate_openapi()?;
+    let tree = Tree::unpack(scratch.path())?;
     tree.build_servers(into)?;
-    fs::copy(unpacked.join("usr/bin/etcd"), into.join("etcd"))
+    fs::copy(tree.scratch.join(UNPACKED).join("usr/bin/etcd"), into.join("etcd"))
         .context("Debian's etcd-server holds no etcd")?;
     let said = capture(Command::new(into.join("kube-apiserver")).arg("--version"))?;
     if !said.contains(VERSION) {
@@ -93,6 +102,9 @@ fn build(into: &Path) -> Result<()> {
     }
     Ok(())
 }
+
+/// Where Debian's packages are unpacked.
+const UNPACKED: &str = "unpacked";
 
 /// The sources and their toolchain. Kubernetes' own makefiles would build and run six generators on the whole tree, and need
 /// make, rsync and jq; all but one of the files that they generate are in the sources already.
@@ -105,6 +117,25 @@ struct Tree {
 }
 
 impl Tree {
+    /// Fetches the sources and the toolchain, and generates what is missing.
+    fn unpack(scratch: &Path) -> Result<Self> {
+        let apt = Apt::new(scratch, SUITE)?;
+        let unpacked = scratch.join(UNPACKED);
+        let mut packages = Go::packages(&apt)?;
+        packages.extend(["golang-github-modern-go-reflect2-dev".to_owned(), "etcd-server".to_owned()]);
+        apt.unpack(&packages, &unpacked)?;
+        let source = apt.source("kubernetes", &scratch.join("source"))?;
+
+        replace_reflect2(&source, &unpacked)?;
+        let gopath = scratch.join("gopath");
+        fs::create_dir_all(gopath.join("src/k8s.io"))?;
+        let linked = gopath.join("src").join(IMPORT_PATH);
+        symlink(&source, &linked)?;
+        let tree = Self { go: Go::unpacked(&unpacked)?, gopath, linked, scratch: scratch.to_owned() };
+        tree.generate_openapi()?;
+        Ok(tree)
+    }
+
     /// A command at the top of the sources.
     fn command(&self, program: &str) -> Result<Command> {
         let mut command = self.go.command(program, &self.gopath, &self.scratch)?;
@@ -145,29 +176,50 @@ impl Tree {
         run_logged(&mut generate, &log)
     }
 
-    fn build_servers(&self, into: &Path) -> Result<()> {
-        let (major_minor, _) = VERSION.rsplit_once('.').context("a version without dots")?;
-        let (major, minor) = major_minor.split_once('.').context("a version with one dot")?;
-        let mut flags = vec!["-s -w".to_owned()];
-        for package in ["component-base/version", "client-go/pkg/version"] {
-            for (name, value) in [
-                ("gitVersion", format!("v{VERSION}")),
-                ("gitMajor", major.into()),
-                ("gitMinor", minor.into()),
-            ] {
-                flags.push(format!("-X {IMPORT_PATH}/vendor/k8s.io/{package}.{name}={value}"));
-            }
+    fn build_specs(&self, into: &Path) -> Result<()> {
+        let generated = self.linked.join("test/e2e/generated");
+        fs::create_dir_all(&generated)?;
+        let files = generated.join("bindata.go");
+        if !files.exists() {
+            fs::write(&files, NO_FILES).with_context(|| format!("cannot write {}", files.display()))?;
         }
+        let mut build = self.command("go")?;
+        build
+            .env("GOGC", "400")
+            .args(["test", "-c", "-gcflags=all=-dwarf=false", "-vet=off"])
+            .arg(format!("-ldflags={}", version_flags()?))
+            .arg("-o")
+            .arg(into.join(SPECS))
+            .arg("./test/e2e");
+        run_logged(&mut build, &self.scratch.join("build.log"))
+    }
+
+    fn build_servers(&self, into: &Path) -> Result<()> {
         let mut build = self.go()?;
         // Debug tables are not needed; without them the build is faster.
         build
             .arg("-gcflags=all=-dwarf=false")
-            .arg(format!("-ldflags={}", flags.join(" ")))
+            .arg(format!("-ldflags={}", version_flags()?))
             .arg("-o")
             .arg(into);
         build.args(SERVERS.map(|server| format!("./cmd/{server}")));
         run_logged(&mut build, &self.scratch.join("build.log"))
     }
+}
+
+/// What the programs say of their version.
+fn version_flags() -> Result<String> {
+    let (major_minor, _) = VERSION.rsplit_once('.').context("a version without dots")?;
+    let (major, minor) = major_minor.split_once('.').context("a version with one dot")?;
+    let mut flags = vec!["-s -w".to_owned()];
+    for package in ["component-base/version", "client-go/pkg/version"] {
+        for (name, value) in
+            [("gitVersion", format!("v{VERSION}")), ("gitMajor", major.into()), ("gitMinor", minor.into())]
+        {
+            flags.push(format!("-X {IMPORT_PATH}/vendor/k8s.io/{package}.{name}={value}"));
+        }
+    }
+    Ok(flags.join(" "))
 }
 
 /// Adds the import paths of the packages in `folder` that request OpenAPI definitions.

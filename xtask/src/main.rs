@@ -32,6 +32,7 @@ mod proxy;
 mod release;
 mod servers;
 mod shells;
+mod specs;
 mod suites;
 mod tools;
 
@@ -59,6 +60,9 @@ Usage: cargo xtask <task>
   bench [--large] [...]
              measure rollouts by this controller, by the built-in ones and by a driver without a controller, in turn on a
              real control plane; writes docs/benchmarks
+  specs [FOCUS]
+             run Kubernetes' own end-to-end specs of Deployments and ReplicaSets with the built-in controller of ReplicaSets and with
+             this one, and compare; the first time it builds the specs
   book       build the documentation as a site with mdBook, to target/book/html
   picture    write the pictures of the README, of a run of the demo, to docs/images
   crds       write the CRDs and docs/api.md from the code
@@ -120,6 +124,7 @@ fn main() -> ExitCode {
         ["explore", ref more @ ..] => explore::run_with(more),
         ["bench", ref more @ ..] => bench::run_with(more),
         ["mutants", ref names @ ..] => mutants::hunt(names).map(|caught| println!("{caught} mutants caught")),
+        ["specs", ref more @ ..] => specs::run_with(more),
         ["book"] => book::build(),
         ["picture"] => picture::write(),
         ["crds"] => crds(),

@@ -10,6 +10,7 @@ pub(crate) mod metrics;
 pub(crate) mod node_rules;
 pub(crate) mod pod_names;
 pub(crate) mod queue;
+pub(crate) mod reports;
 pub(crate) mod server;
 pub(crate) mod watches;
 pub(crate) mod workers;

@@ -11,12 +11,16 @@ use futures::future::{LocalBoxFuture, join_all};
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::ListParams;
+use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 use kube_runtime::WatchStreamExt;
 use kube_runtime::watcher::{self, watcher};
 use ordereddeployment_api::names::{annotation, condition, reason};
+use rand::RngExt;
+use rand::seq::SliceRandom;
 use serde_json::{Value, json};
+
+use crate::built_in::budget;
 
 /// The namespace of the probe.
 const PROBES: &str = "default";
@@ -296,20 +300,87 @@ async fn other_controllers_work_beside(cluster: TestCluster) {
         "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"},
         "spec": {"selector": {"matchLabels": {"app": "agent"}}, "template": template("agent")},
     });
-    apply(&cluster, &set).await;
-    apply(&cluster, &daemons).await;
-    let pods = deployed_beside(&cluster).await;
-    assert_eq!(pods, 2 + 6 + 3);
+    let mut of_job = template("job");
+    of_job["spec"]["restartPolicy"] = json!("Never");
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"},
+        "spec": {"parallelism": 2, "completions": 2, "template": of_job},
+    });
+    let pods = deployed(&cluster, 3, strict()).await;
+    for manifest in [set, daemons, job] {
+        apply(&cluster, &manifest).await;
+    }
+    let all = |number: usize| move |pods: &[Pod]| pods.len() == number && pods.iter().all(is_ready);
+    cluster.until_pods("all", all(2 + 6 + 2 + 3)).await.unwrap();
+
+    // The disruption controller counts the size of the Deployment, and kubectl drains.
+    let budgets = budget(&cluster, json!(1)).await;
+    let counted = |budget: &DynamicObject| {
+        budget.data.pointer("/status/expectedPods") == Some(&json!(3))
+            && budget.data.pointer("/status/disruptionsAllowed") == Some(&json!(1))
+    };
+    cluster.until_object(budgets, "web", "counted", counted).await.unwrap();
+
+    // The autoscaler has no metrics: it keeps the size within its limits.
+    cluster.kubectl.run(&["autoscale", "deployment", "web", "--min=5", "--max=6"]).await.unwrap();
+    cluster.until_pods("scaled up", all(2 + 6 + 2 + 5)).await.unwrap();
+    cluster.prioritise(&pods[1], 4).await.unwrap();
+    cluster
+        .kubectl
+        .run(&["patch", "hpa", "web", "--type=merge", "-p", r#"{"spec":{"minReplicas":1,"maxReplicas":4}}"#])
+        .await
+        .unwrap();
+    let left = cluster.until_pods("scaled down", all(2 + 6 + 2 + 4)).await.unwrap();
+    assert!(!names(&left).contains(&pods[1]));
+    assert_eq!(deleted(&cluster).await, pods[1..2]);
 }
 
-async fn deployed_beside(cluster: &TestCluster) -> usize {
-    let manifest = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
-        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template("web")},
-    });
-    apply(cluster, &manifest).await;
-    rolled_out(cluster).await;
-    cluster.until_pods("all", |pods| pods.len() == 11 && pods.iter().all(is_ready)).await.unwrap().len()
+async fn the_plugin_shows_orders_marks_and_resumes_a_plain_deployment(cluster: TestCluster) {
+    let pods = deployed(&cluster, 4, strict()).await;
+    let plugin = cluster.plugin().unwrap();
+    let run = async |arguments: &[&str]| {
+        let printed = plugin.run(arguments).await.unwrap();
+        assert_eq!(printed.code, 0, "{arguments:?}: {}{}", printed.out, printed.err);
+        printed.out
+    };
+    let marked = run(&["mark", &pods[2], "--priority", "5"]).await;
+    assert!(marked.contains("deployment/web: it is number 1 of 4 in the order"), "{marked}");
+    run(&["mark", &pods[0], "--priority", "3", "--pause", "before"]).await;
+    let order = run(&["order", "deployment/web", "-o", "name"]).await;
+    let order: Vec<&str> = order.lines().collect();
+    assert_eq!(order[..2], [format!("pod/{}", pods[2]), format!("pod/{}", pods[0])]);
+    let preview = run(&["order", "deployment/web", "--replicas", "3"]).await;
+    assert!(
+        preview.contains("scaling from 4 to 3 would delete 1 pod\n") && preview.contains(&pods[2]),
+        "{preview}"
+    );
+
+    cluster.kubectl.run(&["set", "image", "deployment/web", "main=web:2"]).await.unwrap();
+    // The Deployment controller fills the surge while it is paused, and one pod waits beyond the sizes.
+    let whole = |pods: &[Pod]| pods.len() == 6 && pods.iter().all(is_ready);
+    cluster.until_pods("one beyond the sizes", whole).await.unwrap();
+    let is_counted = |found: &Deployment| {
+        let status = found.status.clone().unwrap_or_default();
+        is_paused(found)
+            && status.observed_generation == found.metadata.generation
+            && status.available_replicas == Some(6)
+    };
+    cluster.until_object(deployments(&cluster), "web", "paused", is_counted).await.unwrap();
+    let tree = run(&["get", "deployment/web"]).await;
+    for part in [
+        "deployment/web in",
+        "paused at a pause point of revision 2",
+        &format!("paused at pause point {} (before)", pods[0]),
+        "resume with: kubectl ordered resume deployment/web",
+    ] {
+        assert!(tree.contains(part), "{part}: {tree}");
+    }
+    assert!(!tree.contains("note:"), "{tree}");
+    run(&["resume", "deployment/web"]).await;
+    rolled_out(&cluster).await;
+    let tree = run(&["get", "deployment/web"]).await;
+    assert!(tree.contains("complete at revision 2"), "{tree}");
+    assert_eq!(deleted(&cluster).await[..2], [pods[2].clone(), pods[0].clone()]);
 }
 
 async fn node_rules_are_a_part_of_the_order(cluster: TestCluster) {
@@ -386,11 +457,112 @@ impl Drop for Lowest {
     }
 }
 
+/// Waits until a random number of pods is replaced.
+async fn until_some_are_new(cluster: &TestCluster, old: &[String]) {
+    let wanted = rand::rng().random_range(1..old.len() / 2);
+    let some = |found: &[Pod]| found.iter().filter(|pod| !old.contains(&pod.name_any())).count() >= wanted;
+    cluster.until_pods("some are new", some).await.unwrap();
+}
+
+/// How often the scenarios at random moments run. `RANDOM_MOMENTS` raises it.
+fn moments() -> usize {
+    std::env::var("RANDOM_MOMENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
+}
+
+/// A controller that starts at once: no built-in one runs beside.
+async fn start_at_once(cluster: &TestCluster) -> Manager {
+    let mut manager = start(cluster, &["--force"]);
+    manager.until_logged("every watch has synced").await.unwrap();
+    manager
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_that_is_killed_at_any_moment_keeps_the_order_and_the_floor() {
+    let _machine = share_the_machine().await;
+    let base = TestCluster::with(Server::Real, setting()).await.unwrap();
+    let cluster = base.apart(&format!("{}-kills", base.namespace)).await.unwrap();
+    let mut manager = start_at_once(&base).await;
+    let mut pods = deployed(&cluster, 8, strict()).await;
+    let lowest = Lowest::watch(&cluster);
+    let mut before = 0;
+    for round in 0..moments() {
+        pods.shuffle(&mut rand::rng());
+        prioritize(&cluster, &pods).await;
+        cluster
+            .kubectl
+            .run(&["set", "image", "deployment/web", &format!("main=web:{}", round + 2)])
+            .await
+            .unwrap();
+        // The moment is the point of the test.
+        let pause = rand::rng().random_range(0..700);
+        tokio::time::sleep(std::time::Duration::from_millis(pause)).await;
+        manager.kill().await.unwrap();
+        manager = start_at_once(&base).await;
+        rolled_out(&cluster).await;
+        let new = |found: &[Pod]| {
+            found.len() == 8 && found.iter().all(|pod| is_ready(pod) && !pods.contains(&pod.name_any()))
+        };
+        let found = cluster.until_pods("new", new).await.unwrap();
+        let all = deleted(&cluster).await;
+        assert_eq!(all[before..], pods, "round {round}, killed after {pause} ms");
+        assert!(
+            lowest.get() >= 8,
+            "round {round}, killed after {pause} ms: {} pods were available",
+            lowest.get()
+        );
+        (before, pods) = (all.len(), names(&found));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_orphan_deletion_at_any_moment_of_a_rollout_costs_no_pod() {
+    let _machine = share_the_machine().await;
+    let base = TestCluster::with(Server::Real, setting()).await.unwrap();
+    let _manager = start_at_once(&base).await;
+    for round in 0..moments() {
+        let cluster = base.apart(&format!("{}-orphans-{round}", base.namespace)).await.unwrap();
+        deployed(&cluster, 6, strict()).await;
+        let lowest = Lowest::watch(&cluster);
+        cluster.kubectl.run(&["set", "image", "deployment/web", "main=web:2"]).await.unwrap();
+        // The moment is the point of the test.
+        let pause = rand::rng().random_range(0..500);
+        tokio::time::sleep(std::time::Duration::from_millis(pause)).await;
+        cluster.kubectl.run(&["delete", "deployment/web", "--cascade=orphan"]).await.unwrap();
+        let is_settled = |sets: &[ReplicaSet]| {
+            sets.iter().all(|set| {
+                let (size, status) = (set.spec.as_ref().and_then(|spec| spec.replicas), set.status.clone());
+                set.owner_references().is_empty()
+                    && status.is_some_and(|status| {
+                        Some(status.replicas) == size && status.ready_replicas.unwrap_or(0) == status.replicas
+                    })
+            })
+        };
+        let left = cluster.until_all(sets(&cluster), "orphaned", is_settled).await.unwrap();
+        for set in &left {
+            cluster
+                .kubectl
+                .run(&["delete", &format!("replicaset/{}", set.name_any()), "--cascade=orphan"])
+                .await
+                .unwrap();
+        }
+        cluster.until_all(sets(&cluster), "gone", <[ReplicaSet]>::is_empty).await.unwrap();
+        let released = |pods: &[Pod]| pods.iter().all(|pod| pod.owner_references().is_empty());
+        let pods = cluster.until_pods("released", released).await.unwrap();
+        assert!(
+            pods.len() >= 6 && lowest.get() >= 6,
+            "round {round}, after {pause} ms: {} of {}",
+            lowest.get(),
+            pods.len()
+        );
+        cluster.clear().await.unwrap();
+    }
+}
+
 type Scenario = fn(TestCluster) -> LocalBoxFuture<'static, ()>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_deployments_on_a_real_server() {
-    let scenarios: [(&str, Scenario); 8] = [
+    let scenarios: [(&str, Scenario); 9] = [
         ("order", |cluster| a_rollout_deletes_pods_in_the_users_order(cluster).boxed_local()),
         ("causality", |cluster| an_annotation_written_just_before_a_scale_down_counts(cluster).boxed_local()),
         ("pause", |cluster| {
@@ -400,6 +572,9 @@ async fn plain_deployments_on_a_real_server() {
         ("quota", |cluster| failed_creates_are_reported_and_recover(cluster).boxed_local()),
         ("deletion", |cluster| deletion_removes_or_orphans_as_asked(cluster).boxed_local()),
         ("beside", |cluster| other_controllers_work_beside(cluster).boxed_local()),
+        ("plugin", |cluster| {
+            the_plugin_shows_orders_marks_and_resumes_a_plain_deployment(cluster).boxed_local()
+        }),
         ("nodes", |cluster| node_rules_are_a_part_of_the_order(cluster).boxed_local()),
     ];
     let _machine = share_the_machine().await;
@@ -443,10 +618,7 @@ async fn it_stands_aside_while_the_built_in_controller_is_alive() {
     // It is switched off in the middle of a rollout.
     let lowest = Lowest::watch(&cluster);
     cluster.kubectl.run(&["set", "image", "deployment/web", "main=web:2"]).await.unwrap();
-    cluster
-        .until_pods("some", |found| found.iter().filter(|pod| !pods.contains(&pod.name_any())).count() > 2)
-        .await
-        .unwrap();
+    until_some_are_new(&cluster, &pods).await;
     built_in.kill().unwrap();
     manager.until_logged("no other controller of ReplicaSets is alive").await.unwrap();
     rolled_out(&cluster).await;
@@ -463,10 +635,7 @@ async fn it_stands_aside_while_the_built_in_controller_is_alive() {
     lowest.reset();
     let pods = names(&cluster.pods().await.unwrap());
     cluster.kubectl.run(&["set", "image", "deployment/web", "main=web:3"]).await.unwrap();
-    cluster
-        .until_pods("some", |found| found.iter().filter(|pod| !pods.contains(&pod.name_any())).count() > 2)
-        .await
-        .unwrap();
+    until_some_are_new(&cluster, &pods).await;
     let built_in = base.start_built_in_apart("replicaset", &[]).unwrap();
     manager
         .until_logged("stands aside: kube-controller-manager's replicaset controller is alive")
