@@ -624,6 +624,55 @@ fn check(snapshot: &Snapshot, decision: &Decision) {
     }
 }
 
+/// Every state of a rollout of three pods: priorities, pause points, sizes, updated pods, `spec.paused`.
+#[test]
+fn every_decision_about_a_small_rollout_keeps_the_order_the_sizes_and_the_pause_points() {
+    let points = [
+        Point::None,
+        Point::At { side: PausePoint::Before, duration: Ok(None) },
+        Point::At { side: PausePoint::After, duration: Ok(None) },
+    ];
+    let (mut acts, mut holds) = (0, 0);
+    for updated in 0..=2 {
+        let mut start = Cluster::new(3, &rolling());
+        start.roll_out("v2");
+        start.size("web-v2", updated);
+        start.rest();
+        for state in 0..8 * 27 * 4 * 4 * 2_usize {
+            let mut rest = state;
+            let mut next = |count: usize| {
+                let found = rest % count;
+                rest /= count;
+                found
+            };
+            let mut simulated = start.simulated.clone();
+            for pod in simulated.pods.iter_mut().take(3) {
+                pod.facts.priority = Some(i32::try_from(next(2)).unwrap());
+                pod.point = points[next(3)].clone();
+            }
+            let sizes = [next(4), next(4)];
+            let paused = next(2) == 1;
+            simulated.edit(|spec| spec.paused = paused);
+            let mut cluster =
+                Cluster { simulated, deleted: Vec::new(), held_back: BTreeMap::new(), live: true };
+            for (name, size) in ["web-v1", "web-v2"].into_iter().zip(sizes) {
+                cluster.size(name, i32::try_from(size).unwrap());
+            }
+            for _ in 0..4 {
+                let snapshot = cluster.snapshot();
+                let decision = decide_sets(&snapshot);
+                check(&snapshot, &decision);
+                acts += usize::from(matches!(decision, Decision::Act(_)));
+                if !cluster.step() {
+                    break;
+                }
+            }
+            holds += usize::from(cluster.hold().is_some());
+        }
+    }
+    assert!(acts > 0 && holds > 0, "{acts} decisions and {holds} pauses were checked");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
