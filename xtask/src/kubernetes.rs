@@ -69,7 +69,8 @@ pub(crate) fn find() -> Result<PathBuf> {
 
 /// Kubernetes' own end-to-end specs of the same version, as one program.
 pub(crate) fn specs() -> Result<PathBuf> {
-    let name = format!("kubernetes-specs-{VERSION}");
+    // The scenarios look for the newest `kubernetes-…`.
+    let name = format!("specs-of-kubernetes-{VERSION}");
     if cache::existing(&name)?.is_none() {
         eprintln!(
             "Building Kubernetes' end-to-end specs out of Debian {SUITE}'s source package: some minutes on two cores."

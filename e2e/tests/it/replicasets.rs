@@ -477,7 +477,7 @@ async fn start_at_once(cluster: &TestCluster) -> Manager {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_controller_that_is_killed_at_any_moment_keeps_the_order_and_the_floor() {
+async fn a_kill_at_any_moment_keeps_order_and_floor_on_a_real_server() {
     let _machine = share_the_machine().await;
     let base = TestCluster::with(Server::Real, setting()).await.unwrap();
     let cluster = base.apart(&format!("{}-kills", base.namespace)).await.unwrap();
@@ -515,7 +515,7 @@ async fn a_controller_that_is_killed_at_any_moment_keeps_the_order_and_the_floor
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_orphan_deletion_at_any_moment_of_a_rollout_costs_no_pod() {
+async fn an_orphan_deletion_at_any_moment_costs_no_pod_on_a_real_server() {
     let _machine = share_the_machine().await;
     let base = TestCluster::with(Server::Real, setting()).await.unwrap();
     let _manager = start_at_once(&base).await;
@@ -598,7 +598,7 @@ async fn plain_deployments_on_a_real_server() {
 
 /// The probe keeps this controller and the built-in one apart, and both hand over in the middle of a rollout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_stands_aside_while_the_built_in_controller_is_alive() {
+async fn it_stands_aside_for_the_built_in_controller_on_a_real_server() {
     let _machine = share_the_machine().await;
     let base = TestCluster::with(Server::Real, setting()).await.unwrap();
     let built_in = base.start_built_in_apart("replicaset", &[]).unwrap();
