@@ -1,7 +1,8 @@
 //! Mutants: the controller with one deliberate mistake, which the fault campaign must catch. They show that the oracles work.
 //!
 //! Each mutant is a patch in `faults/mutants`, named after the promise that it breaks; a switch enables its mistake. Its
-//! first line names the oracles that must catch it: those of the campaign, or those of the exploration of small clusters.
+//! first line names the oracles that must catch it: those of the campaign, or those of the exploration of small clusters. Mutants of
+//! plain Deployments are caught by a test with random users, and the line has a part of its message.
 //! All patches are applied to a copy of the checkout, which is built once; the product itself contains none of them.
 
 use std::collections::BTreeSet;
@@ -25,6 +26,8 @@ const PROGRAMS: [&str; 2] = ["faults-mutants", "explore-mutants"];
 /// The text before the names of the oracles that catch a mutant: of the campaign, and of the exploration.
 const CAUGHT_BY: &str = "Caught by ";
 const FOUND_BY: &str = "Found by exploring, by ";
+/// The text before a part of the message of the test with random users.
+const TOLD_BY: &str = "Found by random users, by: ";
 
 /// `cargo xtask mutants`: builds the mutants and runs the campaign on each given one, or on all, until each of its oracles
 /// has caught it. Returns how many were caught.
@@ -38,17 +41,13 @@ pub(crate) fn hunt(wanted: &[&str]) -> Result<u32> {
     let mut caught = 0;
     for name in names.iter().filter(|name| wanted.is_empty() || wanted.contains(&name.as_str())) {
         let mut all = true;
-        let (program, arguments, oracles) = hunters(name)?;
+        let (hunter, oracles) = hunters(name)?;
         for oracle in oracles {
             let start = Instant::now();
-            let mut hunter = release_program(program);
-            hunter.env("MUTANT", name);
-            hunter.args(arguments).args(["--until", &oracle]);
-            let said = capture(&mut hunter);
+            let said = hunter.until(name, &oracle)?;
             let took = start.elapsed().as_secs_f32();
-            let said = said.as_deref().ok().and_then(|said| said.lines().last());
             all &= said.is_some();
-            let said: String = said.unwrap_or("NOT CAUGHT").chars().take(200).collect();
+            let said: String = said.as_deref().unwrap_or("NOT CAUGHT").chars().take(200).collect();
             println!("{name}, by {oracle}: {said} ({took:.1} s)");
         }
         if all {
@@ -67,18 +66,57 @@ fn folder() -> PathBuf {
     top().join("faults/mutants")
 }
 
-/// The program that must catch the mutant, its arguments, and the oracles.
-fn hunters(mutant: &str) -> Result<(&'static str, &'static [&'static str], Vec<String>)> {
+/// What must catch a mutant.
+enum Hunter {
+    /// A program with the mutants in it, and its arguments.
+    Program(&'static str, &'static [&'static str]),
+    /// The test with random users.
+    RandomUsers,
+}
+
+impl Hunter {
+    /// What it says when this oracle has caught the mutant.
+    fn until(&self, mutant: &str, oracle: &str) -> Result<Option<String>> {
+        match self {
+            Self::Program(program, arguments) => {
+                let mut hunter = release_program(program);
+                hunter.env("MUTANT", mutant).args(*arguments).args(["--until", oracle]);
+                let said = capture(&mut hunter).ok();
+                Ok(said.and_then(|said| said.lines().last().map(str::to_owned)))
+            }
+            Self::RandomUsers => {
+                let mut cargo = Command::new("cargo");
+                cargo.current_dir(tree()).env("CARGO_TARGET_DIR", top().join("target/mutants/target"));
+                cargo.env("MUTANT", mutant).args(["test", "--quiet", "-p", "ordereddeployment-controller"]);
+                cargo.args(["--test", "it", "--", "plain::"]);
+                let output = cargo.output().context("cannot run cargo")?;
+                let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+                Ok(text.lines().find(|line| line.contains(oracle)).map(str::to_owned))
+            }
+        }
+    }
+}
+
+/// The copy of the checkout with all mutants in it.
+fn tree() -> PathBuf {
+    top().join("target/mutants/tree")
+}
+
+/// What must catch the mutant, and the oracles.
+fn hunters(mutant: &str) -> Result<(Hunter, Vec<String>)> {
     let file = folder().join(format!("{mutant}.patch"));
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let line = text.lines().next().and_then(|line| line.strip_suffix('.')).unwrap_or_default();
     let split = |named: &str| named.split(", ").map(str::to_owned).collect();
+    if let Some(message) = line.strip_prefix(TOLD_BY) {
+        return Ok((Hunter::RandomUsers, vec![message.to_owned()]));
+    }
     if let Some(named) = line.strip_prefix(FOUND_BY) {
-        return Ok((PROGRAMS[1], &["--bounded", "--every", "1"], split(named)));
+        return Ok((Hunter::Program(PROGRAMS[1], &["--bounded", "--every", "1"]), split(named)));
     }
     let named = line.strip_prefix(CAUGHT_BY);
     let named = named.with_context(|| format!("the first line of {mutant} does not say who catches it"))?;
-    Ok((PROGRAMS[0], &["--slice", "--runs", RUNS], split(named)))
+    Ok((Hunter::Program(PROGRAMS[0], &["--slice", "--runs", RUNS]), split(named)))
 }
 
 /// The names of all mutants.
@@ -96,8 +134,7 @@ fn names() -> Result<BTreeSet<String>> {
 
 /// Builds a copy of the checkout with all mutants in it.
 fn build(names: &BTreeSet<String>) -> Result<()> {
-    let mutants = top().join("target/mutants");
-    let (fresh, tree) = (mutants.join("fresh"), mutants.join("tree"));
+    let (fresh, tree) = (top().join("target/mutants/fresh"), tree());
     if fresh.exists() {
         fs::remove_dir_all(&fresh).context("cannot remove the last copy")?;
     }
