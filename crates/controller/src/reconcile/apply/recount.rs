@@ -29,13 +29,16 @@ impl Reconciler<'_> {
     /// If the sizes of several sets were written and no pod is about to change, annotates a pod that a budget selects. A
     /// failure is not reported; the next reconciliation repeats the write.
     pub(crate) async fn recount_at_rest(&mut self) {
+        if !self.state.recount_at_rest || self.state.publishes_at.is_some() {
+            return;
+        }
         let (pods, now) = (&self.observation.pods, self.ctx.clock.now());
         let seconds = self.state.deployment.spec.min_ready_seconds;
         let rests = pods.iter().all(|entry| {
             let pod = &entry.pod;
             pod.finished || (!pod.terminating && is_available(pod, seconds, now))
         });
-        if !self.state.recount_at_rest || !rests || self.state.publishes_at.is_some() {
+        if !rests {
             return;
         }
         let (budgets, beta) = match self.requests.budgets(&self.namespace).await {
