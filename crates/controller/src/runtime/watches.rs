@@ -113,7 +113,8 @@ impl Watches {
                 watcher::Event::Apply(set) | watcher::Event::Delete(set) => set.uid(),
                 _ => None,
             };
-            if self.ctx.family == Family::Plain {
+            let is_plain = self.ctx.family == Family::Plain;
+            if is_plain {
                 self.compare_status(&event);
             }
             let is_listed = matches!(event, watcher::Event::InitDone);
@@ -121,8 +122,10 @@ impl Watches {
             let event = WatchEvent::of(event, SetEntry::of);
             let now = self.ctx.clock.now();
             let names = self.ctx.cache().apply_set(event, now);
-            self.forget_reports(gone.as_deref(), is_listed);
-            if let Some(uid) = changed.filter(|_| self.ctx.family == Family::Plain) {
+            if is_plain {
+                self.forget_reports(gone.as_deref(), is_listed);
+            }
+            if let Some(uid) = changed.filter(|_| is_plain) {
                 self.forget_former_single(&uid);
             }
             self.enqueue(names.iter().map(reference));
