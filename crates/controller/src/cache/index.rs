@@ -198,24 +198,27 @@ impl<E: Entry> Index<E> {
         self.lists += 1;
         let listed = self.listing.take().map(|listing| listing.listed).unwrap_or_default();
         let mut owners = BTreeSet::new();
-        for (uid, old) in std::mem::take(&mut self.entries) {
-            match listed.get(&uid) {
+        let known = std::mem::take(&mut self.entries);
+        for (uid, old) in &known {
+            match listed.get(uid) {
                 Some((version, Some(_))) if *version == old.version() => {}
                 Some((_, Some(new))) => owners.extend([Arc::clone(old.owner()), Arc::clone(new.owner())]),
                 given_away_or_gone => {
                     owners.insert(Arc::clone(old.owner()));
                     let version = given_away_or_gone.map_or(u64::MAX, |(version, _)| *version);
-                    self.add_tombstone(uid, version, now);
+                    self.add_tombstone(Arc::clone(uid), version, now);
                 }
             }
         }
         self.by_owner.clear();
         // After a list, a live read is due anyway.
         self.added.clear();
-        for (_, entry) in listed.into_values() {
-            if let Some(entry) = entry {
-                self.insert(entry);
+        for (uid, (_, entry)) in listed {
+            let Some(entry) = entry else { continue };
+            if !known.contains_key(&uid) {
+                owners.insert(Arc::clone(entry.owner()));
             }
+            self.insert(entry);
         }
         owners
     }
@@ -518,6 +521,16 @@ mod tests {
         index.apply(WatchEvent::Begin, at(1));
         index.apply(listed(pod("a", 1)), at(1));
         assert_eq!(index.apply(WatchEvent::End, at(1)), owners(&[]));
+    }
+
+    #[test]
+    fn a_list_returns_the_owners_of_objects_that_are_seen_for_the_first_time() {
+        let mut index = Index::default();
+        index.apply(applied(pod_of("s1", "a", 1)), at(0));
+        index.apply(WatchEvent::Begin, at(1));
+        index.apply(listed(pod_of("s1", "a", 1)), at(1));
+        index.apply(listed(pod_of("s2", "b", 2)), at(1));
+        assert_eq!(index.apply(WatchEvent::End, at(1)), owners(&["s2"]));
     }
 
     #[test]

@@ -114,6 +114,23 @@ fn faults(cluster: &Cluster, seed: u64) {
     });
 }
 
+const WATCHED: [&str; 3] = ["deployments", "replicasets", "pods"];
+
+/// The watch shows nothing any more.
+fn break_watch(cluster: &Cluster, which: Option<usize>) {
+    if let Some(which) = which {
+        cluster.sandbox.delay_watch(WATCHED[which], Duration::from_secs(3600));
+    }
+}
+
+/// The watch that was broken expires: a list follows.
+fn restore_watch(cluster: &Cluster, which: Option<usize>) {
+    if let Some(which) = which {
+        cluster.sandbox.compact();
+        cluster.sandbox.delay_watch(WATCHED[which], Duration::ZERO);
+    }
+}
+
 /// A user who resumes what is paused until all is done.
 async fn finish(cluster: &Cluster) -> Result<(), String> {
     for pod in cluster.pods().list(&ListParams::default()).await.unwrap() {
@@ -163,6 +180,8 @@ async fn play(seed: u64) -> Result<Seen, String> {
     }
     let crash = rng.random_bool(0.5).then(|| rng.random_range(0..ACTIONS));
     for action in 0..ACTIONS {
+        let broken = (faulty && rng.random_bool(0.2)).then(|| rng.random_range(0..3));
+        break_watch(&cluster, broken);
         act(&cluster, &mut rng).await;
         cluster.pass(Duration::from_millis(rng.random_range(0..8000))).await;
         if crash == Some(action) {
@@ -170,6 +189,7 @@ async fn play(seed: u64) -> Result<Seen, String> {
             cluster.pass(Duration::from_millis(rng.random_range(0..4000))).await;
             cluster.start_controller();
         }
+        restore_watch(&cluster, broken);
     }
     cluster.faults.clear();
     // The requests that got no answer end.
@@ -183,6 +203,36 @@ async fn play(seed: u64) -> Result<Seen, String> {
         found.push("an own status was taken for that of another controller".to_owned());
     }
     if found.is_empty() { Ok(shown) } else { Err(format!("seed {seed}: {}", found.join("\n"))) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sets_without_a_deployment_are_found_by_a_list_too() {
+    let mut cluster = Cluster::start_with_deployments().await;
+    let sets: Api<ReplicaSet> = Api::default_namespaced(cluster.client.clone());
+    let create = async |name: &str| {
+        let labels = json!({"app": name});
+        let set = json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name},
+            "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": {
+                "metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+            }},
+        });
+        sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
+    };
+    let pods = async || cluster.pods().list(&ListParams::default()).await.unwrap().items.len();
+    cluster.pass(Duration::from_secs(5)).await;
+    break_watch(&cluster, Some(1));
+    create("missed").await;
+    cluster.pass(Duration::from_secs(5)).await;
+    assert_eq!(pods().await, 0);
+    restore_watch(&cluster, Some(1));
+    cluster.pass(Duration::from_secs(5)).await;
+    assert_eq!(pods().await, 2);
+    cluster.kill();
+    create("earlier").await;
+    cluster.start_controller();
+    cluster.pass(Duration::from_secs(5)).await;
+    assert_eq!(cluster.pods().list(&ListParams::default()).await.unwrap().items.len(), 4);
 }
 
 fn number(name: &str) -> Option<u64> {

@@ -193,6 +193,17 @@ impl History {
         }
     }
 
+    /// Whether the rollout pauses at this pod: not behind the last old pod.
+    fn has_point(&self, uid: &str, pod: &Pod, at: Moment) -> bool {
+        let Some(point) = pod.point.settled(at).and_then(Option::as_deref) else { return false };
+        let of_old_set = |pod: &Pod| {
+            let image = self.sets.get(&pod.set).map(|set| &set.image);
+            image.is_some() && image != self.image.now()
+        };
+        point == "before"
+            || self.pods.iter().any(|(other, pod)| other != uid && pod.active && of_old_set(pod))
+    }
+
     fn active_of<'h>(&'h self, set: &'h str) -> impl Iterator<Item = (&'h String, &'h Pod)> {
         self.pods.iter().filter(move |(_, pod)| pod.active && pod.set == set)
     }
@@ -224,6 +235,8 @@ impl History {
         if let (Some((other, larger)), Some(own)) = (first, pod.priority.settled(at))
             && larger > *own
             && pod.ready
+            // The pod of a point `after` was the first one when the point was reached.
+            && held != Some(uid)
         {
             found.push(format!("its priority is {own}, and that of {} is {larger}", other.name));
         }
@@ -258,7 +271,7 @@ impl History {
             && has_new
             && !scales
             && replicas.is_some_and(|replicas| *replicas > 0)
-            && pod.point.settled(at).and_then(Option::as_deref) == Some("before")
+            && self.has_point(uid, pod, at)
             && !self.passed.contains(uid)
             && held != Some(uid)
         {
