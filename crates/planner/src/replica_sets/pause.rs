@@ -68,6 +68,13 @@ fn is_before_its_set(inventory: &Inventory<'_>) -> bool {
     inventory.current.is_none() && inventory.recreate()
 }
 
+/// Whether the Deployment controller has not seen yet that the template is one of before. It then gives the set of that template the
+/// largest revision: with the revision of before, the hold would be that of another rollout.
+fn is_before_its_revision(inventory: &Inventory<'_>) -> bool {
+    let of_old = inventory.old_sets().map(|set| set.revision).max();
+    inventory.current.zip(of_old).is_some_and(|(set, old)| set.revision < old)
+}
+
 fn end_of(inventory: &Inventory<'_>, hold: &Hold) -> Option<Result<End, Read>> {
     let snapshot = inventory.snapshot;
     if !inventory.spec.paused {
@@ -230,7 +237,7 @@ pub(super) fn ahead<'c, 'a>(
     let id = crate::barrier::id(inventory, &barrier);
     // A change of `replicas` that the Deployment controller has not carried out yet is not a step of the rollout.
     let is_scaling = inventory.old_sets().any(|set| set.replicas > 0 && is_behind(inventory, set));
-    if at == 0 && !inventory.spec.paused && !is_scaling {
+    if at == 0 && !inventory.spec.paused && !is_scaling && !is_before_its_revision(inventory) {
         return Err(Box::new(begin(inventory, &barrier)));
     }
     let what = if at == 0 && inventory.spec.paused {

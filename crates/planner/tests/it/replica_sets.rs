@@ -319,6 +319,27 @@ fn an_undo_begins_another_rollout_whatever_state_it_brings_back() {
 }
 
 #[test]
+fn a_point_waits_for_the_revision_of_a_template_that_comes_back() {
+    let mut cluster = rollout();
+    cluster.size("web-v2", 2);
+    cluster.size("web-v1", 8);
+    cluster.rest();
+    cluster.roll_out("v3");
+    cluster.size("web-v1", 6);
+    // Back to v2. The Deployment controller has not seen it yet.
+    cluster.roll_out("v2");
+    let point = cluster.point(1, PausePoint::Before);
+    let before = cluster.deleted.len();
+    cluster.rest();
+    assert_eq!((cluster.deleted.len() - before, cluster.hold()), (1, None));
+    assert!(cluster.held_back.values().next().unwrap().contains("is ahead"));
+    cluster.set("web-v2").revision = 4;
+    cluster.rest();
+    assert_eq!(cluster.hold(), Some((point, PausePoint::Before)));
+    assert_eq!(cluster.deleted.len() - before, 1);
+}
+
+#[test]
 fn under_recreate_a_pause_point_holds_before_the_new_set_exists() {
     let mut cluster = Cluster::new(4, &json!({"type": "Recreate"}));
     cluster.prioritize();
