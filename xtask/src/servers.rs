@@ -6,6 +6,7 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -198,9 +199,13 @@ fn kubeconfig(folder: &Path, name: &str, port: u16, token: &str) -> Result<PathB
     Ok(file)
 }
 
-/// A port that is free now; the servers take ports as numbers, so that a race with other processes of this machine remains.
+/// A port that is free now, and that no other call in this process returned. It is below those that Linux gives to connections (32768
+/// and above). The servers take ports as numbers, so that a race with servers of other processes of this machine remains.
 fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0)).context("cannot listen on loopback")?.local_addr()?.port())
+    static NEXT: AtomicU16 = AtomicU16::new(10_000);
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let mut ports = (0..5_000).map(|_| NEXT.fetch_add(1, Ordering::Relaxed));
+    ports.find(is_free).context("no port is free on loopback")
 }
 
 /// Other users of this machine can reach loopback too.

@@ -36,7 +36,7 @@ pub use audit::Mark;
 use children::Children;
 use guest::Guest;
 use identity::{Identity, User};
-use servers::{free_port, quiet, start_api_server, start_controllers, start_etcd};
+use servers::{quiet, start_api_server, start_controllers, start_etcd};
 pub(crate) use store::Store;
 
 use crate::kubeconfig::{self, Access};
@@ -426,7 +426,7 @@ async fn poll(what: &str, mut attempt: impl AsyncFnMut() -> Result<Result<(), St
 /// Starts etcd and the API server and waits until they are ready.
 async fn ours(assets: &Assets, folder: tempfile::TempDir, setting: &Setting) -> Result<ControlPlane> {
     let mut children = Children::new(assets, folder.path())?;
-    let port = free_port()?;
+    let port = crate::free_port()?;
     let identity = Identity::make(folder.path(), port)?;
     let etcd = start_etcd(&mut children, folder.path(), setting)?;
     let audit = start_api_server(&mut children, folder.path(), port, &etcd, setting)?;

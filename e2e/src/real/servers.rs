@@ -1,18 +1,14 @@
 //! The commands that start the servers.
 
 use std::fs;
-use std::net::TcpListener;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::{Context, Result};
 
 use super::children::Children;
 use super::identity::{self, Identity, User};
-use crate::{Setting, kubeconfig};
+use crate::{Setting, free_port, kubeconfig};
 
 /// Their process names.
 pub(super) const ETCD: &str = "etcd";
@@ -30,20 +26,6 @@ pub(super) fn quiet(command: &mut Command, children: &Children) {
         // Newer versions have no insecure port.
         command.arg("--port=0");
     }
-}
-
-/// The ports of the servers. They are below those that Linux gives to connections (32768 and above): a connection could take such a port
-/// before the server listens on it.
-const PORTS: Range<u16> = 15_000..32_000;
-
-/// A port that is free now, and that no other call returned. The servers take port numbers, so a race with a server of another process
-/// on this machine remains.
-pub(super) fn free_port() -> Result<u16> {
-    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(rand::random_range(PORTS)));
-    let count = PORTS.end - PORTS.start;
-    let mut ports = (0..count).map(|_| PORTS.start + NEXT.fetch_add(1, Ordering::Relaxed) % count);
-    let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
-    free.context("no port is free on loopback")
 }
 
 /// Starts etcd. Returns its URL.

@@ -49,8 +49,11 @@ impl Browser {
             return None;
         };
         let home = tempfile::tempdir().unwrap();
+        // With port 0, it fails if the port that it gets for IPv4 is taken for IPv6.
+        let port = e2e::free_port().unwrap();
         let mut child = Command::new(driver)
-            .args(["--port=0", "--log-level=SEVERE"])
+            .arg(format!("--port={port}"))
+            .arg("--log-level=SEVERE")
             .env("HOME", home.path())
             .env("XDG_CACHE_HOME", home.path())
             .stdin(Stdio::null())
@@ -59,12 +62,7 @@ impl Browser {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let port = loop {
-            let line = lines.next_line().await.unwrap().unwrap();
-            if let Some((_, port)) = line.split_once("started successfully on port ") {
-                break port.trim_end_matches('.').to_owned();
-            }
-        };
+        while !lines.next_line().await.unwrap().unwrap().contains("started successfully") {}
         // Always read: a full pipe would block it.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         // Over the pipe, Chromium ends with its driver. It runs as root in containers, where its own sandbox cannot start.
