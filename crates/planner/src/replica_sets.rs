@@ -17,11 +17,11 @@ use ordereddeployment_api::OrderedDeploymentStatus;
 
 use crate::barrier::held;
 use crate::decide::{lost, points};
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, count};
 use crate::pod_changes::{PodChanges, create_failed, creates, groups};
 use crate::replica_sets::pause::{Pausing, kept_back};
 use crate::replica_sets::surplus::{first_of_each, size, unavailable_at_the_floor};
-use crate::{Act, Decision, FailureKind, Purpose, Read, Snapshot};
+use crate::{Act, Decision, Failure, FailureKind, Purpose, Read, Snapshot};
 
 /// Decides the next step for these sets. A pure function: equal snapshots give equal decisions.
 ///
@@ -101,11 +101,30 @@ fn pod_changes(inventory: &Inventory<'_>, is_ending: bool) -> Result<(PodChanges
     changes
         .deletes
         .sort_by_key(|group| std::cmp::Reverse(group.targets.first().map(|target| target.priority)));
-    if create_failed(inventory) && !changes.deletes.is_empty() {
-        // With an exhausted quota only deletes make room. The creates follow in the next act.
+    wait_for_room(inventory, &mut changes);
+    Ok((changes, pausing))
+}
+
+/// Leaves creates to the next act for which only deletes of this act make room: with them there would be more pods than the sets want
+/// together. If a delete has failed, they do not wait for it, as in the ReplicaSet controller, which knows only one set.
+fn wait_for_room(inventory: &Inventory<'_>, changes: &mut PodChanges) {
+    let mut waiting = count(changes.deletes.iter().flat_map(|group| &group.targets));
+    if waiting > 0 && create_failed(inventory) {
+        // With an exhausted quota only deletes make room.
         changes.creates.clear();
     }
-    Ok((changes, pausing))
+    let delete_failed = |failure: &Failure| failure.what == FailureKind::Delete;
+    if inventory.snapshot.failure.as_ref().is_some_and(delete_failed) {
+        return;
+    }
+    let (newest, others): (Vec<_>, Vec<_>) =
+        changes.creates.iter_mut().partition(|(hash, _)| **hash == inventory.hash);
+    for (_, missing) in others.into_iter().chain(newest) {
+        let fewer = waiting.min(*missing);
+        *missing -= fewer;
+        waiting -= fewer;
+    }
+    changes.creates.retain(|_, missing| *missing > 0);
 }
 
 /// When time alone changes the decision or the status of a set.

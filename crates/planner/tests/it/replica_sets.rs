@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint};
-use ordereddeployment_planner::{Act, Decision, Pod, Point, Read, Set, Snapshot, decide_sets, pauses};
+use ordereddeployment_planner::{
+    Act, Decision, Failure, FailureKind, Pod, Point, Read, Set, Snapshot, decide_sets, pauses,
+};
 use ordereddeployment_preview::SimulatedCluster;
 use ordereddeployment_sorter::{NodeFacts, Phase};
 use proptest::prelude::*;
@@ -215,6 +217,26 @@ fn a_set_gets_the_pods_that_it_misses_and_loses_the_first_of_the_order() {
     cluster.size("web-v1", 6);
     cluster.rest();
     assert_eq!(cluster.count("web-v1"), 6);
+}
+
+#[test]
+fn pods_are_created_when_the_deletes_of_other_sets_have_made_room() {
+    let mut cluster = rollout();
+    cluster.size("web-v1", 6);
+    cluster.size("web-v2", 5);
+    cluster.step();
+    let counts = |cluster: &Cluster| (cluster.count("web-v1"), cluster.count("web-v2"));
+    assert_eq!(counts(&cluster), (6, 1));
+    cluster.step();
+    assert_eq!(counts(&cluster), (6, 5));
+    // A delete that is refused keeps no pod of another set away.
+    cluster.size("web-v1", 4);
+    cluster.size("web-v2", 7);
+    let mut snapshot = cluster.snapshot();
+    let message = "refused".to_owned();
+    snapshot.failure = Some(Failure { what: FailureKind::Delete, message, since: snapshot.now });
+    let Decision::Act(act) = decide_sets(&snapshot) else { panic!("no act") };
+    assert_eq!(act.creates.iter().map(|create| create.count).sum::<usize>(), 2);
 }
 
 #[test]
@@ -609,6 +631,11 @@ fn check(snapshot: &Snapshot, decision: &Decision) {
     let newest = snapshot.sets.iter().find(|set| set.template.same_as(&snapshot.deployment.spec.template));
     let deleted: BTreeSet<&str> =
         act.deletes.iter().flat_map(|group| &group.targets).map(|target| &**target.uid()).collect();
+    let size = |set: &Set| usize::try_from(set.replicas).unwrap();
+    let pods_of = |set: &Set| snapshot.pods.iter().filter(|pod| pod.set == set.uid).count();
+    let missing: usize = snapshot.sets.iter().map(|set| size(set).saturating_sub(pods_of(set))).sum();
+    let created: usize = act.creates.iter().map(|create| create.count).sum();
+    assert!(created <= missing.saturating_sub(deleted.len()), "pods are created before there is room");
     for set in &snapshot.sets {
         let pods: Vec<_> = snapshot.pods.iter().filter(|pod| pod.set == set.uid).collect();
         let gone = pods.iter().filter(|pod| deleted.contains(&*pod.facts.uid)).count();
