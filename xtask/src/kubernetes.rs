@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -67,24 +68,33 @@ pub(crate) fn find() -> Result<PathBuf> {
         .context("cannot build Kubernetes; set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd to do without")
 }
 
-/// Kubernetes' own end-to-end specs of the same version, as one program.
+/// A folder with Kubernetes' own tests of the same version: its end-to-end specs, [`SPECS`], and the integration tests of
+/// [`INTEGRATION`], which start ordered-controller-manager.
 pub(crate) fn specs() -> Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    REPLICASET.hash(&mut hasher);
     // The scenarios look for the newest `kubernetes-…`.
-    let name = format!("specs-of-kubernetes-{VERSION}");
+    let name = format!("specs-of-kubernetes-{VERSION}-{:016x}", hasher.finish());
     if cache::existing(&name)?.is_none() {
         eprintln!(
-            "Building Kubernetes' end-to-end specs out of Debian {SUITE}'s source package: some minutes on two cores."
+            "Building Kubernetes' own tests out of Debian {SUITE}'s source package: ten minutes on two cores."
         );
     }
     let folder = cache::entry(&name, |into| {
         let scratch = cache::Scratch::new("kubernetes-specs-build")?;
-        Tree::unpack(scratch.path())?.build_specs(into)
+        let tree = Tree::unpack(scratch.path())?;
+        tree.build_specs(into)?;
+        tree.build_integration_tests(into)
     });
-    Ok(folder.context("cannot build Kubernetes' end-to-end specs")?.join(SPECS))
+    folder.context("cannot build Kubernetes' own tests")
 }
 
 /// The program of the specs.
 const SPECS: &str = "e2e.test";
+/// Folders of Kubernetes' `test/integration`. The program of each has the name of the folder and `.test`.
+const INTEGRATION: [&str; 2] = ["replicaset", "deployment"];
+/// Replaces the built-in controller in the integration tests.
+const REPLICASET: &str = include_str!("kubernetes/replicaset.go");
 
 /// Specs read files from the program. These specs read none.
 const NO_FILES: &str = "package generated\n\nimport \"os\"\n\n\
@@ -184,14 +194,31 @@ impl Tree {
         if !files.exists() {
             fs::write(&files, NO_FILES).with_context(|| format!("cannot write {}", files.display()))?;
         }
+        self.build_test("./test/e2e", &into.join(SPECS))
+    }
+
+    /// The integration tests start the controller in their own process: its package is replaced.
+    fn build_integration_tests(&self, into: &Path) -> Result<()> {
+        let package = self.linked.join("pkg/controller/replicaset");
+        fs::remove_dir_all(&package).with_context(|| format!("cannot replace {}", package.display()))?;
+        fs::create_dir(&package)?;
+        fs::write(package.join("replicaset.go"), REPLICASET)?;
+        for folder in INTEGRATION {
+            let program = into.join(format!("{folder}.test"));
+            self.build_test(&format!("./test/integration/{folder}"), &program)?;
+        }
+        Ok(())
+    }
+
+    fn build_test(&self, package: &str, into: &Path) -> Result<()> {
         let mut build = self.command("go")?;
         build
             .env("GOGC", "400")
             .args(["test", "-c", "-gcflags=all=-dwarf=false", "-vet=off"])
             .arg(format!("-ldflags={}", version_flags()?))
             .arg("-o")
-            .arg(into.join(SPECS))
-            .arg("./test/e2e");
+            .arg(into)
+            .arg(package);
         run_logged(&mut build, &self.scratch.join("build.log"))
     }
 

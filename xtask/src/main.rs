@@ -61,8 +61,8 @@ Usage: cargo xtask <task>
              measure rollouts by this controller, by the built-in ones and by a driver without a controller, in turn on a
              real control plane; writes docs/benchmarks
   specs [FOCUS]
-             run Kubernetes' own end-to-end specs of Deployments and ReplicaSets with the built-in controller of ReplicaSets and with
-             this one, and compare; the first time it builds the specs
+             run Kubernetes' own tests of Deployments and ReplicaSets: the end-to-end specs with the built-in controller of ReplicaSets
+             and with this one, then the integration tests with this one; the first time it builds them
   book       build the documentation as a site with mdBook, to target/book/html
   picture    write the pictures of the README, of a run of the demo, to docs/images
   crds       write the CRDs and docs/api.md from the code
