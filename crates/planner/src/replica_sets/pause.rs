@@ -50,7 +50,7 @@ pub(super) fn transition(inventory: &Inventory<'_>) -> Option<Decision> {
         Some(Ok(end)) => return Some(ended(inventory, hold, end)),
         None => {}
     }
-    with_edited_duration(inventory, hold).or_else(|| with_sizes_ordered_meanwhile(inventory))
+    with_edited_point(inventory, hold).or_else(|| with_sizes_ordered_meanwhile(inventory))
 }
 
 /// Whether the stored state is that of a rollout to another template.
@@ -114,22 +114,31 @@ fn ended(inventory: &Inventory<'_>, hold: &Hold, end: End) -> Decision {
     Decision::Record(Record { status, events: vec![events::normal(reason::PAUSE_POINT_RESUMED, message)] })
 }
 
-fn with_edited_duration(inventory: &Inventory<'_>, hold: &Hold) -> Option<Decision> {
+/// The hold follows an edit of the duration of its point, and of the side of its annotation.
+fn with_edited_point(inventory: &Inventory<'_>, hold: &Hold) -> Option<Decision> {
+    let mut edited = hold.clone();
     let duration = match &hold.declared {
         Some(point) => {
             inventory.spec.strategy.points().find(|declared| declared.name == point.name)?.pause_duration()
         }
-        None => match &inventory.old().iter().find(|ranked| **ranked.uid() == *hold.pod_uid)?.pod.point {
-            Point::At { duration: Ok(duration), .. } => *duration,
-            _ => return None,
-        },
+        None => {
+            let pod = inventory.old().iter().find(|ranked| **ranked.uid() == *hold.pod_uid)?.pod;
+            let Point::At { side, duration: Ok(duration) } = &pod.point else { return None };
+            edited.point = *side;
+            let of_pod = inventory.old_sets().find(|set| set.uid == pod.set);
+            if let Some(pods) = of_pod.and_then(|set| edited.sizes.get_mut(&set.hash)) {
+                // With an `after` point, the set keeps its pods without this one.
+                *pods += i32::from(hold.point == PausePoint::After) - i32::from(*side == PausePoint::After);
+            }
+            *duration
+        }
     };
-    let until = duration.and_then(|duration| hold::end(hold.since.0, duration));
-    if until == hold.until.as_ref().map(|until| until.0) {
+    edited.until = duration.and_then(|duration| hold::end(hold.since.0, duration)).map(Into::into);
+    if edited == *hold {
         return None;
     }
     let mut status = inventory.status.clone();
-    status.hold = Some(Hold { until: until.map(Into::into), ..hold.clone() });
+    status.hold = Some(edited);
     Some(record(status))
 }
 

@@ -489,6 +489,28 @@ fn a_duration_ends_the_pause_and_a_removed_annotation_too() {
 }
 
 #[test]
+fn a_hold_follows_the_edited_side_of_its_pod() {
+    let mut cluster = rollout();
+    let pod = cluster.point(0, PausePoint::After);
+    // The Deployment controller fills the set up again: the pod stays for now.
+    cluster.size("web-v1", 9);
+    cluster.step();
+    cluster.size("web-v1", 10);
+    cluster.rest();
+    assert_eq!((cluster.hold(), cluster.deleted.len()), (Some((pod.clone(), PausePoint::After)), 0));
+    cluster.point(0, PausePoint::Before);
+    cluster.rest();
+    assert_eq!(cluster.hold(), Some((pod.clone(), PausePoint::Before)));
+    cluster.scale(4, &[("web-v1", 3)]);
+    cluster.rest();
+    assert!(cluster.deleted.len() == 7 && !cluster.deleted.contains(&pod), "{:?}", cluster.deleted);
+    cluster.point(0, PausePoint::After);
+    cluster.scale(3, &[("web-v1", 2)]);
+    cluster.rest();
+    assert_eq!(cluster.deleted.last(), Some(&pod));
+}
+
+#[test]
 fn an_edited_duration_changes_the_end() {
     let mut cluster = rollout();
     cluster.point(0, PausePoint::Before);
