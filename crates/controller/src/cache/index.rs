@@ -356,12 +356,21 @@ impl Cache {
             // Pods that were orphaned before the watch showed this set.
             self.let_adopt(Arc::clone(set.owner()));
         }
+        if let WatchEvent::Applied { uid, entry: Some(set), .. } = &event
+            && self.sets.get(uid).is_some_and(|known| known.owner() != set.owner())
+        {
+            // Pods that were created for the former owner: the new one reads them live.
+            self.let_adopt(Arc::clone(set.owner()));
+        }
         let changed = match &event {
             WatchEvent::Applied { uid, .. } | WatchEvent::Deleted(uid) => Some(Arc::clone(uid)),
-            _ => None,
+            WatchEvent::Begin | WatchEvent::Listed { .. } | WatchEvent::End => None,
         };
+        let is_in_list = matches!(event, WatchEvent::Begin | WatchEvent::Listed { .. });
         let owners = self.sets.apply(event, now);
-        self.record_singles(changed.as_ref(), &names);
+        if !is_in_list {
+            self.record_singles(changed.as_ref(), &names);
+        }
         for owner in &owners {
             if let Some(set) = self.sets.of_owner(owner).next() {
                 names.insert(Arc::clone(owner), deployment_of(set));
@@ -648,6 +657,20 @@ mod tests {
         assert_eq!(cache.apply_orphan("p", Some("shop"), &wanted), web);
         assert!(cache.may_adopt("web-uid"));
         assert!(!cache.may_adopt("web-uid"));
+    }
+
+    #[test]
+    fn a_set_with_another_owner_is_read_live_by_it() {
+        let mut cache = Cache::default();
+        let shown = |deployment| {
+            let entry = set("s1", deployment, 1);
+            WatchEvent::Applied { uid: "s1".into(), version: 1, entry: Some(entry) }
+        };
+        cache.apply_set(shown("web"), at(0));
+        cache.apply_set(shown("web"), at(0));
+        assert!(!cache.may_adopt("web-uid"));
+        cache.apply_set(shown("api"), at(0));
+        assert!(cache.may_adopt("api-uid") && !cache.may_adopt("web-uid"));
     }
 
     #[test]

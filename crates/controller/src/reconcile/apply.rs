@@ -227,12 +227,14 @@ impl Reconciler<'_> {
         self.ctx.family == Family::Plain && self.observation.sets.iter().any(resized)
     }
 
-    /// Whether the watch shows by now that the set is being deleted, or gone: then its pods go too.
+    /// Whether the watch shows by now that the set is being deleted, or gone: then its pods go too. If it has another owner, it is
+    /// reconciled under another name, at the same time.
     fn check_set_exists(&self, set: &SetEntry) -> Result<(), Interrupt> {
         let cache = self.ctx.cache();
-        let terminates = cache.sets.get(set.uid()).is_some_and(|shown| shown.is_terminating());
+        let shown = cache.sets.get(set.uid());
+        let leaves = shown.is_some_and(|shown| shown.is_terminating() || shown.owner() != set.owner());
         let is_gone = cache.sets.tombstone(set.uid()).is_some_and(|version| version >= set.version());
-        if terminates || is_gone { Err(Interrupt::DecideAgain) } else { Ok(()) }
+        if leaves || is_gone { Err(Interrupt::DecideAgain) } else { Ok(()) }
     }
 
     /// [`Self::check_still_wanted`], and whether the watch shows these pods, which are to be deleted, as they were at the decision.

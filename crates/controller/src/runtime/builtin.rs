@@ -142,6 +142,14 @@ impl Probe {
         self.generation = seen.generation;
     }
 
+    /// The answer of the API server to a request shows the probe. An older one than before means that its data were restored.
+    fn answered(&mut self, seen: &Seen, now: Instant) {
+        if seen.uid == self.uid && seen.generation < self.generation {
+            self.lost(now);
+        }
+        self.see(seen, now);
+    }
+
     /// Another controller has reported the status of a set: it is alive, and may be too busy to observe the probe.
     fn see_foreign_status(&mut self, now: Instant) {
         if !matches!(self.finding, Finding::Alive(_)) {
@@ -254,7 +262,7 @@ impl Apart {
                     let now = Instant::now();
                     match answer {
                         None => {}
-                        Some(Ok(Some(set))) => probe.see(&Seen::of(&set), now),
+                        Some(Ok(Some(set))) => probe.answered(&Seen::of(&set), now),
                         Some(Ok(None)) => probe.lost(now),
                         Some(Err(error)) => {
                             let error = RequestError::from(error);
@@ -446,6 +454,18 @@ mod tests {
         probe.see(&seen(7, 7), start);
         probe.tick(start + LEASE);
         assert_eq!(probe.finding, Finding::Absent);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_restored_probe_is_asked_again() {
+        let start = Instant::now();
+        let mut probe = absent(start);
+        probe.see(&seen(5, 0), start + LEASE);
+        let later = start + 2 * LEASE;
+        probe.see(&seen(2, 0), later);
+        assert_ne!(probe.open_until(), Some(later + VALID), "the watch may lag");
+        probe.answered(&seen(2, 0), later);
+        assert_eq!(probe.open_until(), Some(later + VALID));
     }
 
     #[tokio::test(start_paused = true)]

@@ -230,7 +230,8 @@ async fn run_queue(
     };
     let mut running = FuturesUnordered::new();
     loop {
-        let is_open = *open.borrow_and_update();
+        // The opening is not marked as seen: `changed` below reads everything live.
+        let is_open = *open.borrow();
         tokio::select! {
             biased;
             () = shutdown.clone() => break,

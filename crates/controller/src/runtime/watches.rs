@@ -103,7 +103,7 @@ impl Watches {
     async fn sets(&self, deployments: Store<OrderedDeployment>) {
         let apply = |event: Option<watcher::Event<SetObject>>| {
             let Some(event) = event else { return };
-            if let watcher::Event::Apply(set) = &event
+            if let watcher::Event::Apply(set) | watcher::Event::InitApply(set) = &event
                 && set.family() == Family::Ordered
                 && is_orphan(&set.metadata)
             {
