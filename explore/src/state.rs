@@ -155,6 +155,7 @@ impl State {
             dry_run: DryRun::Unknown,
             failure: self.failure.clone(),
             known_points: BTreeMap::new(),
+            unclaimed: BTreeSet::new(),
             taken_names: BTreeSet::new(),
             sources: BTreeMap::new(),
             // The templates are different for the API server, too.

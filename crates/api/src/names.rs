@@ -166,6 +166,8 @@ pub mod reason {
     /// ReplicaFailure and event: a matching pod or set could not be adopted, or one that no longer matches could not be released.
     /// Until then no pod is created or deleted.
     pub const FAILED_CLAIM: &str = "FailedClaim";
+    /// Event about a plain Deployment: the API server refuses that the controller pauses it, or resumes it. Pods that are too many wait.
+    pub const PAUSE_NOT_STORED: &str = "PauseNotStored";
     /// Stalled and event: the API server does not store fields of the status. The CRDs are older than the controller.
     pub const STATUS_NOT_STORED: &str = "StatusNotStored";
     /// Event: a pod was created.

@@ -1,6 +1,6 @@
 //! Reads an OrderedDeployment with its sets, their pods, and the nodes; a plain Deployment too. Read-only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -229,6 +229,7 @@ impl ObservedState {
             dry_run: DryRun::Accepted,
             failure: None,
             known_points: BTreeMap::new(),
+            unclaimed: BTreeSet::new(),
             taken_names: std::collections::BTreeSet::new(),
             sources: BTreeMap::new(),
             comparison: match self.family {

@@ -108,7 +108,7 @@ pub(crate) async fn reconcile(
     reconciler.state.not_before = reconciler.requests.retry_after();
     let waits = if reconciler.refresh() { reconciler.waits() } else { WaitTimes::default() };
     ctx.metrics.waits(&reconciler.uid, &reconciler.namespace, &reconciler.name, waits);
-    if reconciler.state.unclaimed().is_some() {
+    if reconciler.state.unclaimed(|_| true).is_some() {
         reconciler.state.live_read = Some(LiveReadReason::Conflict);
         if let Ok(Outcome::Idle(wait)) = end {
             end = Ok(Outcome::Failed(wait));
@@ -196,12 +196,15 @@ impl Reconciler<'_> {
             // Apply and record; report if nothing is left to do.
             match decision {
                 Decision::Read(read) => self.read(&snapshot, read).await?,
-                Decision::Record(record) => {
-                    if self.store(&record).await? == StatusWrite::InPart {
-                        // The API server did not store all of it: no other write may follow.
-                        return Ok(Outcome::Failed(RESYNC));
+                Decision::Record(record) => match self.store(&record).await {
+                    // The API server did not store all of it: no other write may follow.
+                    Ok(StatusWrite::InPart) => return Ok(Outcome::Failed(RESYNC)),
+                    Ok(StatusWrite::Yes | StatusWrite::Conflict) => {}
+                    Err(error) => {
+                        self.report_unstored_pause(&error).await;
+                        return Err(error);
                     }
-                }
+                },
                 Decision::Act(act) if failed => return self.report(&act, true).await,
                 Decision::Act(act) if act.is_idle() && self.state.failure.is_some() => {
                     // What failed before is no longer asked for.

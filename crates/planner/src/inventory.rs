@@ -167,6 +167,9 @@ impl<'a> Inventory<'a> {
         let by_uid: HashMap<&str, usize, FxBuildHasher> =
             snapshot.sets.iter().zip(0..).map(|(set, at)| (&*set.uid, at)).collect();
         let mut pods = Pods::new(Some(snapshot.now)).with_room_for(snapshot.pods.len());
+        if is_set_without_owner(snapshot) {
+            pods = pods.without_ranks();
+        }
         let mut found: Vec<RankedPod<'a>> = Vec::with_capacity(snapshot.pods.len());
         let mut failed = Vec::new();
         for pod in &snapshot.pods {
@@ -447,6 +450,15 @@ fn rearrange(ranked_pods: &mut [RankedPod<'_>], sort: impl FnOnce(&mut [RankedPo
     for (ranked, place) in ranked_pods.iter_mut().zip(places) {
         ranked.place = place;
     }
+}
+
+/// Whether the object is a ReplicaSet that no object controls.
+fn is_set_without_owner(snapshot: &Snapshot) -> bool {
+    let metadata = &snapshot.deployment.metadata;
+    let is_set = snapshot.sets.iter().any(|set| metadata.uid.as_deref() == Some(&*set.uid));
+    let is_controlled =
+        metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
+    is_set && !is_controlled
 }
 
 /// Whether a declared pause point reads nodes.

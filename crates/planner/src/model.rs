@@ -30,6 +30,8 @@ pub struct Snapshot {
     pub failure: Option<Failure>,
     /// The pause points of the last decision: UID and name of their pods. Used only to warn of lost ones.
     pub known_points: BTreeMap<Arc<str>, String>,
+    /// UIDs of plain ReplicaSets for which a pod could not be adopted or released: which pods belong to them is not known.
+    pub unclaimed: BTreeSet<Arc<str>>,
     /// Names of sets with another owner, which our sets cannot have.
     pub taken_names: BTreeSet<String>,
     /// The requested migration sources: whether each still exists. See [`Read::Sources`].

@@ -17,11 +17,11 @@ use ordereddeployment_api::OrderedDeploymentStatus;
 
 use crate::barrier::held;
 use crate::decide::{lost, points};
-use crate::inventory::{Inventory, count};
-use crate::pod_changes::{PodChanges, create_failed, creates, groups};
+use crate::inventory::{Inventory, RankedPod, count};
+use crate::pod_changes::{PodChanges, create_failed, creates, groups, old_terminating};
 use crate::replica_sets::pause::{Pausing, kept_back};
 use crate::replica_sets::surplus::{first_of_each, size, unavailable_at_the_floor};
-use crate::{Act, Decision, Failure, FailureKind, Purpose, Read, Snapshot};
+use crate::{Act, Decision, DeleteGroup, Failure, FailureKind, Purpose, Read, Set, Snapshot};
 
 /// Decides the next step for these sets. A pure function: equal snapshots give equal decisions.
 ///
@@ -35,17 +35,23 @@ pub fn decide_sets(snapshot: &Snapshot) -> Decision {
     }
     // The garbage collector deletes the Deployment: there is no rollout to pause, but its sets keep their sizes until they go too.
     let is_ending = snapshot.deployment.metadata.deletion_timestamp.is_some();
-    if !is_ending && let Some(first) = pause::transition(&inventory) {
-        return first;
-    }
+    let mut first = if is_ending { None } else { pause::transition(&inventory) };
     let mut changes = PodChanges::default();
     let mut pausing = Pausing::default();
-    // Pods could not be adopted or released: which pods belong to the sets is not known.
-    if snapshot.failure.as_ref().is_none_or(|failure| failure.what != FailureKind::Claim) {
-        match pod_changes(&inventory, is_ending) {
-            Ok((found, waits)) => (changes, pausing) = (found, waits),
-            Err(first) => return *first,
+    changes.creates = missing(&inventory);
+    if first.is_none() {
+        match deletes(&inventory, is_ending) {
+            Ok((found, waits)) => (changes.deletes, pausing) = (found, waits),
+            Err(record) => first = Some(*record),
         }
+    }
+    wait_for_room(&inventory, &mut changes);
+    // No create waits for what is stored in the Deployment: if that is refused, lost pods are still replaced.
+    let creates_first = matches!(first, Some(Decision::Record(_)))
+        && !changes.creates.is_empty()
+        && !create_failed(&inventory);
+    if let Some(first) = first.filter(|_| !creates_first) {
+        return first;
     }
     let points = points(&inventory, &changes);
     Decision::Act(Act {
@@ -66,43 +72,74 @@ pub fn pauses(before: &OrderedDeploymentStatus, after: &OrderedDeploymentStatus)
     (before.hold.is_some() != after.hold.is_some()).then(|| after.hold.is_some())
 }
 
-/// The pods to create and to delete, and the pods that wait for a pause point.
-fn pod_changes(inventory: &Inventory<'_>, is_ending: bool) -> Result<(PodChanges, Pausing), Box<Decision>> {
+/// The sets whose pods are known: as in the ReplicaSet controller, a pod that cannot be adopted or released stops its set only.
+fn reconciled<'a>(inventory: &Inventory<'a>) -> impl Iterator<Item = &'a Set> {
+    let unclaimed = &inventory.snapshot.unclaimed;
+    inventory.usable_sets().filter(|set| !unclaimed.contains(&set.uid))
+}
+
+/// The pods that the sets miss.
+fn missing(inventory: &Inventory<'_>) -> BTreeMap<String, i64> {
     let active = inventory.by_set();
-    let mut surplus = BTreeMap::new();
-    let mut changes = PodChanges::default();
-    for set in inventory.usable_sets() {
-        let more = active.get(&set.hash).copied().unwrap_or(0) - size(set);
-        match more {
-            1.. => _ = surplus.insert(&*set.uid, more),
-            // As in the ReplicaSet controller: replacements of failed pods do not wait.
-            ..=-1 => _ = changes.creates.insert(set.hash.clone(), -more),
-            0 => {}
+    let pods = |set: &Set| active.get(&set.hash).copied().unwrap_or(0);
+    let hold = held(inventory.status).filter(|_| inventory.recreate());
+    let old_ones_go = inventory.old_sets().any(|set| pods(set) > size(set)) || old_terminating(inventory);
+    let mut missing = BTreeMap::new();
+    for set in reconciled(inventory) {
+        let is_newest = inventory.is_current_set(&set.uid);
+        // The Deployment controller fills a paused Deployment up, also one with Recreate: with its new set, or with the newest old one.
+        let wanted = match (hold, inventory.status.rollout.as_ref()) {
+            _ if is_newest && inventory.recreate() && old_ones_go => 0,
+            (Some(_), _) if is_newest && inventory.old_count() > 0 => 0,
+            (Some(hold), Some(rollout)) if !is_newest && !pause::is_scaled(set, rollout) => {
+                size(set).min(hold.sizes.get(&set.hash).copied().map_or(0, i64::from))
+            }
+            _ => size(set),
+        };
+        // As in the ReplicaSet controller: replacements of failed pods do not wait.
+        if wanted > pods(set) {
+            missing.insert(set.hash.clone(), wanted - pods(set));
         }
     }
+    missing
+}
+
+/// The pods that the sets have too many and that go now, and those that wait for a pause point.
+fn deletes(inventory: &Inventory<'_>, is_ending: bool) -> Result<(Vec<DeleteGroup>, Pausing), Box<Decision>> {
+    let active = inventory.by_set();
+    let more = |set: &Set| active.get(&set.hash).copied().unwrap_or(0) - size(set);
+    let surplus: BTreeMap<&str, i64> =
+        reconciled(inventory).map(|set| (&*set.uid, more(set))).filter(|(_, more)| *more > 0).collect();
     let of_newest = first_of_each(inventory.updated(), &surplus);
     let of_old = unavailable_at_the_floor(inventory, &surplus);
     let is_held = !is_ending && held(inventory.status).is_some();
-    let (of_old, purpose, pausing) = if is_held {
+    let mut deletes = groups(inventory, of_newest, Purpose::Scale);
+    let pausing = if is_held {
         let (of_old, pausing) = kept_back(inventory, &surplus);
-        (of_old, Purpose::Scale, pausing)
-    } else if is_ending
-        || (inventory.current.is_none() && !inventory.recreate())
-        || inventory.bounds.desired == 0
-    {
-        // Without a set of the Deployment's template its rolling update has not begun. Without replicas no pod may wait.
-        (of_old, Purpose::Scale, Pausing::default())
+        deletes.extend(groups(inventory, of_old, Purpose::Scale));
+        pausing
+    } else if is_ending || inventory.bounds.desired == 0 {
+        // Without replicas no pod may wait.
+        deletes.extend(groups(inventory, of_old, Purpose::Scale));
+        Pausing::default()
     } else {
-        let (of_old, pausing) = pause::ahead(inventory, of_old)?;
-        (of_old, Purpose::Rollout, pausing)
+        // Without a set of the Deployment's template, only scaling makes the newest set smaller.
+        let scaled = if inventory.recreate() { None } else { newest_without_current(inventory) };
+        let is_scaled = |ranked: &&RankedPod<'_>| scaled.is_some_and(|set| set.uid == ranked.pod.set);
+        let (of_scaled, of_rollout): (Vec<_>, Vec<_>) = of_old.into_iter().partition(is_scaled);
+        let (of_rollout, pausing) = pause::ahead(inventory, of_rollout)?;
+        deletes.extend(groups(inventory, of_scaled, Purpose::Scale));
+        deletes.extend(groups(inventory, of_rollout, Purpose::Rollout));
+        pausing
     };
-    changes.deletes = groups(inventory, of_newest, Purpose::Scale);
-    changes.deletes.extend(groups(inventory, of_old, purpose));
-    changes
-        .deletes
-        .sort_by_key(|group| std::cmp::Reverse(group.targets.first().map(|target| target.priority)));
-    wait_for_room(inventory, &mut changes);
-    Ok((changes, pausing))
+    deletes.sort_by_key(|group| std::cmp::Reverse(group.targets.first().map(|target| target.priority)));
+    Ok((deletes, pausing))
+}
+
+/// The set with the largest revision, if none has the template of the Deployment.
+fn newest_without_current<'a>(inventory: &Inventory<'a>) -> Option<&'a Set> {
+    let newest = inventory.old_sets().max_by_key(|set| set.revision);
+    newest.filter(|_| inventory.current.is_none())
 }
 
 /// Leaves creates to the next act for which only deletes of this act make room: with them there would be more pods than the sets want

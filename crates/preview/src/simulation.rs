@@ -115,6 +115,7 @@ impl SimulatedCluster {
             dry_run: DryRun::Unknown,
             failure: self.failure.clone(),
             known_points: self.known_points.clone(),
+            unclaimed: BTreeSet::new(),
             taken_names: self.taken_names.clone(),
             sources: self.sources.clone(),
             comparison: self.comparison.clone(),

@@ -19,6 +19,8 @@ use crate::{Facts, Key, NodeRule, Nodes};
 #[derive(Debug)]
 pub struct Pods<'a> {
     now: Option<Timestamp>,
+    /// Whether pods on the same node count.
+    ranked: bool,
     rows: Vec<Row<'a>>,
     /// The first one stands for no node.
     nodes: Vec<NodePods<'a>>,
@@ -52,13 +54,23 @@ impl<'a> Pods<'a> {
     /// No pods yet, in the order as of that time; see [`Context::now`](crate::Context::now).
     #[must_use]
     pub fn new(now: Option<Timestamp>) -> Self {
-        Self { now, rows: Vec::new(), nodes: vec![NodePods::default()], by_name: HashMap::default() }
+        let nodes = vec![NodePods::default()];
+        Self { now, ranked: true, rows: Vec::new(), nodes, by_name: HashMap::default() }
     }
 
     /// Reserves room for that many more pods.
     #[must_use]
     pub fn with_room_for(mut self, pods: usize) -> Self {
         self.rows.reserve(pods);
+        self
+    }
+
+    /// The pods of a set without an owner: every rank is 0.
+    ///
+    /// Source: `getReplicaSetsWithSameController` in Kubernetes' `pkg/controller/replicaset/replica_set.go`.
+    #[must_use]
+    pub fn without_ranks(mut self) -> Self {
+        self.ranked = false;
         self
     }
 
@@ -87,7 +99,7 @@ impl<'a> Pods<'a> {
         };
         let node = &mut self.nodes[at];
         // Unassigned pods share no node.
-        node.rank += u32::from(at > 0);
+        node.rank += u32::from(at > 0 && self.ranked);
         node.wants_priority |= pod.priority.is_none();
         node.wants_cost |= pod.cost.is_none();
         at

@@ -20,6 +20,7 @@ use crate::cache::entry::{Entry, PodEntry, SetEntry, is_adoptable, is_orphan, ve
 use crate::cache::expectations::Fact;
 use crate::client::error::RequestError;
 use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::state::Unclaimed;
 
 /// The result of one adoption or release.
 #[derive(Debug)]
@@ -27,11 +28,13 @@ pub(crate) struct Claim<T> {
     verb: &'static str,
     kind: &'static str,
     name: String,
-    outcome: Result<T, Unclaimed>,
+    /// The UID of the set that adopts or releases a pod.
+    set: Option<Arc<str>>,
+    outcome: Result<T, Failed>,
 }
 
 #[derive(Debug)]
-enum Unclaimed {
+enum Failed {
     Refused(RequestError),
     /// The object came back without its owner reference.
     Altered,
@@ -61,10 +64,10 @@ impl Reconciler<'_> {
         let adopted = self.requests.patch::<OrderedReplicaSet>(&self.namespace, &name, &patch).await;
         let is_ours = |entry: &SetEntry| *entry.owner() == self.uid;
         let outcome = match adopted {
-            Ok(set) => SetEntry::of(set).filter(is_ours).ok_or(Unclaimed::Altered),
-            Err(error) => Err(Unclaimed::Refused(error)),
+            Ok(set) => SetEntry::of(set).filter(is_ours).ok_or(Failed::Altered),
+            Err(error) => Err(Failed::Refused(error)),
         };
-        Some(Claim { verb: "adopt", kind: "set", name, outcome })
+        Some(Claim { verb: "adopt", kind: "set", name, set: None, outcome })
     }
 
     /// The set that adopts an orphaned pod: the one whose selector, which includes the hash, matches it.
@@ -87,10 +90,10 @@ impl Reconciler<'_> {
         let adopted = self.requests.patch::<PodView>(&self.namespace, &name, &patch).await;
         let is_ours = |entry: &PodEntry| entry.owner() == set.uid();
         let outcome = match adopted {
-            Ok(pod) => PodEntry::of(self.ctx.family, &pod).filter(is_ours).ok_or(Unclaimed::Altered),
-            Err(error) => Err(Unclaimed::Refused(error)),
+            Ok(pod) => PodEntry::of(self.ctx.family, &pod).filter(is_ours).ok_or(Failed::Altered),
+            Err(error) => Err(Failed::Refused(error)),
         };
-        Some(Claim { verb: "adopt", kind: "pod", name, outcome })
+        Some(Claim { verb: "adopt", kind: "pod", name, set: Some(Arc::clone(set.uid())), outcome })
     }
 
     /// Releases objects that no longer match, except those whose release was refused in this reconciliation: a retry a
@@ -128,8 +131,8 @@ impl Reconciler<'_> {
             };
             let patch = owners_patch(&found.metadata, &without(&found.metadata, &self.uid));
             let released = self.requests.patch::<OrderedReplicaSet>(&self.namespace, name, &patch).await;
-            let outcome = released.map_err(Unclaimed::Refused);
-            let claim = Claim { verb: "release", kind: "set", name: name.clone(), outcome };
+            let outcome = released.map_err(Failed::Refused);
+            let claim = Claim { verb: "release", kind: "set", name: name.clone(), set: None, outcome };
             if let Some(set) = self.record_claim(Some(claim)) {
                 self.record_set(Fact::NotOurs(Arc::clone(entry.uid()), version_of(&set)));
             }
@@ -168,8 +171,9 @@ impl Reconciler<'_> {
             };
             let patch = owners_patch(&found.metadata, &without(&found.metadata, set.uid()));
             let released = self.requests.patch::<PodView>(&self.namespace, name, &patch).await;
-            let outcome = released.map_err(Unclaimed::Refused);
-            let claim = Claim { verb: "release", kind: "pod", name: name.clone(), outcome };
+            let outcome = released.map_err(Failed::Refused);
+            let of = Some(Arc::clone(set.uid()));
+            let claim = Claim { verb: "release", kind: "pod", name: name.clone(), set: of, outcome };
             if let Some(pod) = self.record_claim(Some(claim)) {
                 self.record_pod(Fact::NotOurs(Arc::clone(entry.uid()), version_of(&pod)));
             }
@@ -180,13 +184,13 @@ impl Reconciler<'_> {
     /// Records the result of an adoption or release. An object that another client changed meanwhile is read again at once,
     /// the first time in a reconciliation; after any other failure nothing changes until the next attempt.
     pub(crate) fn record_claim<T>(&mut self, claim: Option<Claim<T>>) -> Option<T> {
-        let Claim { verb, kind, name, outcome } = claim?;
+        let Claim { verb, kind, name, set, outcome } = claim?;
         let message = match outcome {
             Ok(object) => {
                 tracing::info!("{verb} {kind} {name}: done");
                 return Some(object);
             }
-            Err(Unclaimed::Refused(error)) => {
+            Err(Failed::Refused(error)) => {
                 if (error.is_conflict() || error.is_not_found()) && !self.has_raced {
                     (self.has_raced, self.raced) = (true, true);
                     return None;
@@ -194,7 +198,7 @@ impl Reconciler<'_> {
                 self.ctx.metrics.write_failed(verb);
                 format!("Cannot {verb} {kind} {name}: {error}")
             }
-            Err(Unclaimed::Altered) => {
+            Err(Failed::Altered) => {
                 tracing::info!("{verb} {kind} {name}: done");
                 format!(
                     "Cannot adopt {kind} {name}: it came back without its owner reference, as if a webhook took it away"
@@ -203,7 +207,7 @@ impl Reconciler<'_> {
         };
         self.warn(reason::FAILED_CLAIM, message.clone());
         let failed = if verb == "adopt" { &mut self.state.unadopted } else { &mut self.state.unreleased };
-        failed.insert(format!("{kind}/{name}"), message);
+        failed.insert(format!("{kind}/{name}"), Unclaimed { set, message });
         None
     }
 }

@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use ordereddeployment_api::OrderedDeploymentStatus;
 use ordereddeployment_api::names::{annotation, condition, reason};
 use ordereddeployment_planner::{Act, FailureKind, pauses, whole_seconds};
-use ordereddeployment_wire::{PlainDeployment, rollout_state};
+use ordereddeployment_wire::{Family, PlainDeployment, rollout_state};
 use serde_json::{Map, Value, json};
 
 use crate::Error;
@@ -64,6 +64,25 @@ impl Reconciler<'_> {
         }
     }
 
+    /// Reports that the API server refuses what is to be stored in a plain Deployment. Pods that are too many wait for it.
+    pub(crate) async fn report_unstored_pause(&mut self, error: &Error) {
+        if self.ctx.family == Family::Ordered {
+            return;
+        }
+        self.warn(reason::PAUSE_NOT_STORED, format!("Cannot pause or resume the rollout: {error}"));
+        let wait =
+            format!("Pods beyond the size of the set wait: cannot pause or resume the rollout: {error}");
+        let pods = |entry: &SetEntry| {
+            let own = self.observation.pods.iter().filter(|pod| pod.owner() == entry.uid());
+            own.filter(|pod| !pod.pod.finished && !pod.pod.terminating).count()
+        };
+        let too_many =
+            |entry: &&Arc<SetEntry>| pods(entry) > usize::try_from(entry.set.replicas).unwrap_or(0);
+        let sets = self.observation.sets.iter().filter(too_many);
+        let held_back = sets.map(|entry| (Arc::clone(entry.uid()), wait.clone())).collect();
+        self.report_plain_sets(&Act { held_back, ..Act::default() }).await;
+    }
+
     /// Stores the status of each set that differs. Returns whether all are stored.
     pub(crate) async fn report_plain_sets(&mut self, act: &Act) -> bool {
         let mut all = true;
@@ -112,10 +131,12 @@ impl Reconciler<'_> {
         let failure = self.state.failure.as_ref().filter(|failure| match failure.what {
             FailureKind::Create => counts.active < size,
             FailureKind::Delete => counts.active > size,
-            FailureKind::Claim => true,
-            FailureKind::Evict | FailureKind::EvictAmbiguous => false,
+            FailureKind::Claim | FailureKind::Evict | FailureKind::EvictAmbiguous => false,
         });
-        let failure = failure.map(|failure| (failure.what.reason(), failure.message.as_str()));
+        let unclaimed = self.state.unclaimed(|set| set == Some(entry.uid()));
+        let unclaimed = unclaimed.as_deref().map(|message| (FailureKind::Claim.reason(), message));
+        let failure =
+            unclaimed.or_else(|| failure.map(|failure| (failure.what.reason(), failure.message.as_str())));
         let waits = act.held_back.get(entry.uid()).map(|message| (reason::ROLLOUT_HELD, message.as_str()));
         let wanted = [(condition::REPLICA_FAILURE, failure), (condition::PODS_HELD_BACK, waits)];
         let conditions = conditions(old, &wanted, now);

@@ -66,6 +66,7 @@ impl Reconciler<'_> {
             dry_run: self.state.dry_run(Instant::now()),
             failure,
             known_points: self.state.known_points.clone(),
+            unclaimed: self.state.unclaimed_sets(),
             taken_names: self.state.taken_names.clone(),
             sources: self.state.sources.clone(),
             comparison: match self.ctx.family {

@@ -85,6 +85,15 @@ pub(crate) struct DryRunRecord {
     pub(crate) unanswered: u32,
 }
 
+/// An object that could not be adopted or released.
+#[derive(Clone, Debug)]
+pub(crate) struct Unclaimed {
+    /// The UID of the set that adopts or releases it. `None`: the object is a set.
+    pub(crate) set: Option<Arc<str>>,
+    /// Why.
+    pub(crate) message: String,
+}
+
 /// An eviction that the API server refused.
 #[derive(Clone, Debug)]
 pub(crate) struct Refused {
@@ -126,10 +135,10 @@ pub(crate) struct ObjectState {
     /// When each failed pod was first seen as failed, by UID; the time of the failure if that was before the first
     /// reconciliation. `None` before the first reconciliation.
     pub(crate) failures_seen: Option<BTreeMap<Arc<str>, Timestamp>>,
-    /// Matching orphans that the last live read could not adopt, and why.
-    pub(crate) unadopted: BTreeMap<String, String>,
-    /// Objects that no longer match and could not be released, and why.
-    pub(crate) unreleased: BTreeMap<String, String>,
+    /// Matching orphans that the last live read could not adopt.
+    pub(crate) unadopted: BTreeMap<String, Unclaimed>,
+    /// Objects that no longer match and could not be released.
+    pub(crate) unreleased: BTreeMap<String, Unclaimed>,
     /// UIDs of owners whose last create came back changed, so that the object is not theirs, and the message: a set for its
     /// pods, the deployment for its sets. A dry run precedes the next create until it comes back unchanged.
     pub(crate) altered_creates: BTreeMap<Arc<str>, String>,
@@ -267,20 +276,27 @@ impl ObjectState {
         (last.lists != lists).then_some(LiveReadReason::Relist)
     }
 
-    /// Why adopting or releasing fails, if it does.
-    pub(crate) fn unclaimed(&self) -> Option<String> {
-        let mut words = self.unadopted.values().chain(self.unreleased.values());
-        let first = words.next()?.clone();
-        let more = match words.count() {
+    /// Why adopting or releasing fails for these sets, if it does. `None` stands for objects that are sets.
+    pub(crate) fn unclaimed(&self, of: impl Fn(Option<&Arc<str>>) -> bool) -> Option<String> {
+        let all = self.unadopted.values().chain(self.unreleased.values());
+        let mut all = all.filter(|unclaimed| of(unclaimed.set.as_ref()));
+        let first = all.next()?.message.clone();
+        let more = match all.count() {
             0 => String::new(),
             others => format!(" (and {others} more)"),
         };
         Some(first + &more)
     }
 
+    /// The UIDs of the sets for which a pod could not be adopted or released.
+    pub(crate) fn unclaimed_sets(&self) -> BTreeSet<Arc<str>> {
+        let all = self.unadopted.values().chain(self.unreleased.values());
+        all.filter_map(|unclaimed| unclaimed.set.clone()).collect()
+    }
+
     /// Why the last decision could not be applied, or the next one must not be. A failed adoption or release comes first.
     pub(crate) fn failure(&mut self, now: Timestamp) -> Option<Failure> {
-        if let Some(message) = self.unclaimed() {
+        if let Some(message) = self.unclaimed(|_| true) {
             Some(self.failed(FailureKind::Claim, message, now))
         } else {
             self.succeeded(FailureKind::Claim);

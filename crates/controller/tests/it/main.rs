@@ -24,6 +24,7 @@ mod nodecosts;
 mod odd_objects;
 mod orphans;
 mod plain;
+mod replica_sets;
 mod rollouts;
 mod scaling;
 mod spellings;

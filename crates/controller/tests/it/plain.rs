@@ -205,36 +205,6 @@ async fn play(seed: u64) -> Result<Seen, String> {
     if found.is_empty() { Ok(shown) } else { Err(format!("seed {seed}: {}", found.join("\n"))) }
 }
 
-#[tokio::test(start_paused = true)]
-async fn sets_without_a_deployment_are_found_by_a_list_too() {
-    let mut cluster = Cluster::start_with_deployments().await;
-    let sets: Api<ReplicaSet> = Api::default_namespaced(cluster.client.clone());
-    let create = async |name: &str| {
-        let labels = json!({"app": name});
-        let set = json!({
-            "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name},
-            "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": {
-                "metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "web:1"}]},
-            }},
-        });
-        sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
-    };
-    let pods = async || cluster.pods().list(&ListParams::default()).await.unwrap().items.len();
-    cluster.pass(Duration::from_secs(5)).await;
-    break_watch(&cluster, Some(1));
-    create("missed").await;
-    cluster.pass(Duration::from_secs(5)).await;
-    assert_eq!(pods().await, 0);
-    restore_watch(&cluster, Some(1));
-    cluster.pass(Duration::from_secs(5)).await;
-    assert_eq!(pods().await, 2);
-    cluster.kill();
-    create("earlier").await;
-    cluster.start_controller();
-    cluster.pass(Duration::from_secs(5)).await;
-    assert_eq!(cluster.pods().list(&ListParams::default()).await.unwrap().items.len(), 4);
-}
-
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }

@@ -38,12 +38,12 @@ pub(super) fn transition(inventory: &Inventory<'_>) -> Option<Decision> {
         return Some(record(OrderedDeploymentStatus::default()));
     }
     let Some(hold) = &inventory.status.hold else {
-        return hold::pass_declared(inventory).filter(|_| inventory.old_count() > 0).map(
-            |first| match first {
-                Decision::Record(stored) => record(with_rollout(inventory, stored.status)),
-                other => other,
-            },
-        );
+        let passed =
+            hold::pass_declared(inventory).filter(|_| inventory.old_count() > 0 && is_begun(inventory));
+        return passed.map(|first| match first {
+            Decision::Record(stored) => record(with_rollout(inventory, stored.status)),
+            other => other,
+        });
     };
     match end_of(inventory, hold) {
         Some(Err(read)) => return Some(Decision::Read(read)),
@@ -59,20 +59,16 @@ fn is_of_another_rollout(inventory: &Inventory<'_>) -> bool {
     let other = |rollout: &Rollout, set: &Set| {
         (rollout.template_hash.as_str(), rollout.revision) != (set.hash.as_str(), set.revision)
     };
-    let stored = inventory.status.rollout.as_ref().filter(|_| !is_before_its_set(inventory));
-    stored.zip(inventory.current).is_some_and(|(rollout, set)| other(rollout, set))
+    let stored = inventory.status.rollout.as_ref().zip(inventory.current);
+    stored.is_some_and(|(rollout, set)| other(rollout, set) || !is_begun(inventory))
 }
 
-/// Whether the rollout is that of a Recreate whose set does not exist yet: the Deployment controller first scales the others to 0.
-fn is_before_its_set(inventory: &Inventory<'_>) -> bool {
-    inventory.current.is_none() && inventory.recreate()
-}
-
-/// Whether the Deployment controller has not seen yet that the template is one of before. It then gives the set of that template the
-/// largest revision: with the revision of before, the hold would be that of another rollout.
-fn is_before_its_revision(inventory: &Inventory<'_>) -> bool {
-    let of_old = inventory.old_sets().map(|set| set.revision).max();
-    inventory.current.zip(of_old).is_some_and(|(set, old)| set.revision < old)
+/// Whether the Deployment controller has begun the rollout: it has given the set of the template the largest revision. Before that, a
+/// template of earlier has its revision of earlier, and a hold would be that of another rollout. Under Recreate it first scales the
+/// other sets to 0, before this set exists.
+fn is_begun(inventory: &Inventory<'_>) -> bool {
+    let Some(set) = inventory.current else { return inventory.recreate() };
+    inventory.old_sets().all(|old| old.revision < set.revision)
 }
 
 fn end_of(inventory: &Inventory<'_>, hold: &Hold) -> Option<Result<End, Read>> {
@@ -117,21 +113,18 @@ fn ended(inventory: &Inventory<'_>, hold: &Hold, end: End) -> Decision {
 /// The hold follows an edit of the duration of its point, and of the side of its annotation.
 fn with_edited_point(inventory: &Inventory<'_>, hold: &Hold) -> Option<Decision> {
     let mut edited = hold.clone();
-    let duration = match &hold.declared {
-        Some(point) => {
-            inventory.spec.strategy.points().find(|declared| declared.name == point.name)?.pause_duration()
+    let duration = if let Some(point) = &hold.declared {
+        inventory.spec.strategy.points().find(|declared| declared.name == point.name)?.pause_duration()
+    } else {
+        let pod = inventory.old().iter().find(|ranked| **ranked.uid() == *hold.pod_uid)?.pod;
+        let Point::At { side, duration: Ok(duration) } = &pod.point else { return None };
+        edited.point = *side;
+        let of_pod = inventory.old_sets().find(|set| set.uid == pod.set);
+        if let Some(pods) = of_pod.and_then(|set| edited.sizes.get_mut(&set.hash)) {
+            // With an `after` point, the set keeps its pods without this one.
+            *pods += i32::from(hold.point == PausePoint::After) - i32::from(*side == PausePoint::After);
         }
-        None => {
-            let pod = inventory.old().iter().find(|ranked| **ranked.uid() == *hold.pod_uid)?.pod;
-            let Point::At { side, duration: Ok(duration) } = &pod.point else { return None };
-            edited.point = *side;
-            let of_pod = inventory.old_sets().find(|set| set.uid == pod.set);
-            if let Some(pods) = of_pod.and_then(|set| edited.sizes.get_mut(&set.hash)) {
-                // With an `after` point, the set keeps its pods without this one.
-                *pods += i32::from(hold.point == PausePoint::After) - i32::from(*side == PausePoint::After);
-            }
-            *duration
-        }
+        *duration
     };
     edited.until = duration.and_then(|duration| hold::end(hold.since.0, duration)).map(Into::into);
     if edited == *hold {
@@ -164,7 +157,7 @@ fn with_sizes_ordered_meanwhile(inventory: &Inventory<'_>) -> Option<Decision> {
 }
 
 /// Whether the Deployment controller has changed the size of this set for another number of replicas since the hold began.
-fn is_scaled(set: &Set, rollout: &Rollout) -> bool {
+pub(super) fn is_scaled(set: &Set, rollout: &Rollout) -> bool {
     set.desired_replicas.is_some_and(|desired| desired != rollout.replicas)
 }
 
@@ -246,7 +239,7 @@ pub(super) fn ahead<'c, 'a>(
     let id = crate::barrier::id(inventory, &barrier);
     // A change of `replicas` that the Deployment controller has not carried out yet is not a step of the rollout.
     let is_scaling = inventory.old_sets().any(|set| set.replicas > 0 && is_behind(inventory, set));
-    if at == 0 && !inventory.spec.paused && !is_scaling && !is_before_its_revision(inventory) {
+    if at == 0 && !inventory.spec.paused && !is_scaling && is_begun(inventory) {
         return Err(Box::new(begin(inventory, &barrier)));
     }
     let what = if at == 0 && inventory.spec.paused {

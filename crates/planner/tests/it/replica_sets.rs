@@ -257,6 +257,34 @@ fn ranks_count_the_pods_of_all_sets_of_the_owner() {
 }
 
 #[test]
+fn a_set_without_an_owner_has_no_ranks() {
+    let goes = |change: fn(&mut Cluster)| {
+        let mut cluster = Cluster::new(3, &rolling());
+        let since = cluster.pod(0).facts.ready_since;
+        for (place, node) in [(0, "n0"), (1, "n1"), (2, "n1")] {
+            let facts = &mut cluster.pod(place).facts;
+            (facts.node, facts.ready_since, facts.created) = (Some(node.into()), since, since);
+            facts.restarts = i32::from(place == 0);
+        }
+        change(&mut cluster);
+        let deployment = &mut cluster.simulated.deployment;
+        deployment.metadata.uid = Some("uid-of-web-v1".to_owned());
+        cluster.size("web-v1", 2);
+        let alone = cluster.pod(0).name.clone();
+        cluster.rest();
+        cluster.deleted == [alone]
+    };
+    assert!(goes(|_| ()), "the pod that was restarted");
+    let owned = |cluster: &mut Cluster| {
+        let owner =
+            json!({"apiVersion": "x/v1", "kind": "Rollout", "name": "x", "uid": "x", "controller": true});
+        let metadata = &mut cluster.simulated.deployment.metadata;
+        metadata.owner_references = Some(vec![serde_json::from_value(owner).unwrap()]);
+    };
+    assert!(!goes(owned), "a pod on the full node");
+}
+
+#[test]
 fn a_pause_point_pauses_the_deployment_before_its_pod() {
     let mut cluster = rollout();
     let first = cluster.names("web-v1");
@@ -372,9 +400,76 @@ fn under_recreate_a_pause_point_holds_before_the_new_set_exists() {
     cluster.size("web-v1", 0);
     cluster.rest();
     assert_eq!((cluster.deleted.len(), cluster.hold().unwrap().0), (2, point));
+    // The Deployment controller fills the paused Deployment up.
+    cluster.size("web-v1", 4);
+    cluster.rest();
+    assert_eq!(cluster.count("web-v1"), 2, "deleted pods do not come back");
+    cluster.scale(6, &[("web-v1", 6)]);
+    cluster.rest();
+    assert_eq!(cluster.count("web-v1"), 6, "a user scales it up");
+    cluster.size("web-v1", 0);
     cluster.resume();
     cluster.rest();
-    assert_eq!((cluster.deleted.len(), cluster.is_paused()), (4, false));
+    assert_eq!((cluster.count("web-v1"), cluster.is_paused()), (0, false));
+}
+
+#[test]
+fn under_recreate_no_new_pod_runs_beside_old_ones_in_a_pause() {
+    let mut cluster = Cluster::new(4, &json!({"type": "Recreate"}));
+    cluster.prioritize();
+    let point = cluster.point(2, PausePoint::Before);
+    cluster.roll_out("v2");
+    cluster.size("web-v1", 0);
+    cluster.rest();
+    assert_eq!(cluster.hold().unwrap().0, point);
+    // The Deployment controller fills the paused Deployment up with its newest set.
+    cluster.size("web-v2", 4);
+    cluster.rest();
+    assert_eq!((cluster.count("web-v1"), cluster.count("web-v2")), (2, 0));
+    cluster.resume();
+    assert!(cluster.step(), "the hold ends");
+    assert!(cluster.step(), "the old pods go");
+    assert_eq!((cluster.count("web-v1"), cluster.count("web-v2")), (0, 0));
+    cluster.rest();
+    assert_eq!(cluster.count("web-v2"), 4);
+}
+
+#[test]
+fn a_point_waits_for_the_set_of_a_newer_template() {
+    let mut cluster = rollout();
+    let point = cluster.point(1, PausePoint::Before);
+    cluster.size("web-v1", 7);
+    cluster.simulated.edit(|spec| spec.paused = true);
+    cluster.rest();
+    assert_eq!(cluster.count("web-v1"), 9);
+    let mut template = cluster.simulated.deployment.spec.template.value();
+    template["spec"]["containers"][0]["image"] = json!("v3");
+    cluster.simulated.edit(|spec| spec.template = serde_json::from_value(template).unwrap());
+    cluster.rest();
+    cluster.simulated.edit(|spec| spec.paused = false);
+    cluster.rest();
+    assert_eq!((cluster.count("web-v1"), cluster.hold()), (9, None));
+    cluster.roll_out("v3");
+    cluster.rest();
+    assert_eq!((cluster.count("web-v1"), cluster.hold()), (9, Some((point, PausePoint::Before))));
+}
+
+#[test]
+fn lost_pods_are_replaced_before_a_pause_is_stored() {
+    let mut cluster = rollout();
+    cluster.point(0, PausePoint::Before);
+    cluster.size("web-v1", 9);
+    cluster.size("web-v2", 2);
+    let Decision::Act(act) = decide_sets(&cluster.snapshot()) else { panic!("no act") };
+    assert_eq!((act.creates.len(), act.deletes.len()), (1, 0));
+    cluster.step();
+    assert!(matches!(decide_sets(&cluster.snapshot()), Decision::Record(_)));
+    // Creates that are refused do not keep the pause away.
+    cluster.size("web-v2", 3);
+    let mut snapshot = cluster.snapshot();
+    let message = "refused".to_owned();
+    snapshot.failure = Some(Failure { what: FailureKind::Create, message, since: snapshot.now });
+    assert!(matches!(decide_sets(&snapshot), Decision::Record(_)));
 }
 
 #[test]

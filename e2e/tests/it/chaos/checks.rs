@@ -103,6 +103,7 @@ impl<'a> Checker<'a> {
             dry_run: DryRun::Accepted,
             failure: None,
             known_points: BTreeMap::new(),
+            unclaimed: BTreeSet::new(),
             taken_names: BTreeSet::new(),
             sources: BTreeMap::new(),
             comparison: ComparisonResult::Not,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::{StreamExt, stream};
 use kube::ResourceExt;
 use ordereddeployment_planner::FailureKind;
-use ordereddeployment_wire::{PodView, new_pod};
+use ordereddeployment_wire::{Family, PodView, new_pod};
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
 use crate::client::error::RequestError;
@@ -95,7 +95,12 @@ impl Reconciler<'_> {
                 Err(error) if error.is_already_there() && !taken_before => effects.push(Effect::DecideAgain),
                 Err(error) => {
                     let message = without_name(&error.to_string(), name, &set.set.name);
-                    effects.push(create_failed(set, "creating a pod", &error, message));
+                    // The words of the ReplicaSet controller, which tools search for.
+                    let doing = match self.ctx.family {
+                        Family::Ordered => "creating a pod",
+                        Family::Plain => "creating",
+                    };
+                    effects.push(create_failed(set, doing, &error, message));
                 }
             }
         }

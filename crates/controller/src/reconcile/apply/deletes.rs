@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use jiff::Timestamp;
 use ordereddeployment_planner::{DeleteGroup, FailureKind, Pod, Purpose, Target};
+use ordereddeployment_wire::Family;
 use tokio::time::Instant;
 
 use super::refusals::explain;
@@ -132,7 +133,10 @@ impl Reconciler<'_> {
             }
             Outcome::Failed(verb, error) => {
                 let doing = if verb == "evict" { "evicting" } else { "deleting" };
-                let doing = format!("{doing} pod {}", target.name());
+                let doing = match self.ctx.family {
+                    Family::Ordered => format!("{doing} pod {}", target.name()),
+                    Family::Plain => doing.to_owned(),
+                };
                 let message = error.to_string();
                 let failure = WriteFailure::of(FailureKind::Delete, verb, &doing, &error, message);
                 let set = Some(Arc::clone(&target.pod.set));

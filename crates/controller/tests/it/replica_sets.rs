@@ -1,0 +1,132 @@
+//! ReplicaSets of `apps/v1`, reconciled beside the sandbox's Deployment controller.
+
+use std::time::Duration;
+
+use http::Method;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use ordereddeployment_api::names::{annotation, condition, reason};
+use serde_json::json;
+
+use crate::cluster::{Cluster, names};
+use crate::fault_injector::RequestFault;
+
+fn sets(cluster: &Cluster) -> Api<ReplicaSet> {
+    Api::default_namespaced(cluster.client.clone())
+}
+
+/// A Deployment of four ready pods, which is rolled out pod by pod.
+async fn deployed(cluster: &Cluster) -> Vec<Pod> {
+    let deployments: Api<Deployment> = Api::default_namespaced(cluster.client.clone());
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 4, "selector": {"matchLabels": {"app": "web"}},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}},
+        },
+    });
+    deployments.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    cluster.pass(Duration::from_secs(10)).await;
+    pods(cluster).await
+}
+
+async fn pods(cluster: &Cluster) -> Vec<Pod> {
+    cluster.pods().list(&ListParams::default()).await.unwrap().items
+}
+
+async fn roll_out(cluster: &Cluster) {
+    let deployments: Api<Deployment> = Api::default_namespaced(cluster.client.clone());
+    let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}}});
+    deployments.patch("web", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+    cluster.pass(Duration::from_secs(20)).await;
+}
+
+/// The types of the conditions of the set of that image.
+async fn conditions(cluster: &Cluster, image: &str) -> Vec<String> {
+    let all = sets(cluster).list(&ListParams::default()).await.unwrap();
+    let of =
+        |set: &ReplicaSet| set.spec.as_ref()?.template.as_ref()?.spec.as_ref()?.containers[0].image.clone();
+    let set = all.items.iter().find(|set| of(set).as_deref() == Some(image)).unwrap();
+    let conditions = set.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+    conditions.into_iter().map(|condition| condition.type_).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn if_the_deployment_cannot_be_paused_lost_pods_are_replaced_and_users_are_told() {
+    let cluster = Cluster::start_with_deployments().await;
+    let old = names(&deployed(&cluster).await);
+    for (key, value) in [(annotation::DELETE_PRIORITY, "5"), (annotation::PAUSE_POINT, "before")] {
+        cluster.annotate(&old[0], key, value).await;
+    }
+    cluster.faults.rule(|info| {
+        let pauses = info.is(&Method::PATCH, "/deployments/web");
+        if pauses { RequestFault::Response(403) } else { RequestFault::None }
+    });
+    roll_out(&cluster).await;
+    let now = names(&pods(&cluster).await);
+    let new: Vec<_> = now.iter().filter(|name| !old.contains(name)).collect();
+    // The Deployment controller goes on, and the old pods wait.
+    assert_eq!((now.len(), new.len()), (8, 4));
+    cluster.pods().delete(new[0], &DeleteParams::default()).await.unwrap();
+    cluster.pass(Duration::from_secs(60)).await;
+    let after = names(&pods(&cluster).await);
+    assert!(
+        after.len() == 8 && !after.contains(new[0]) && old.iter().all(|name| after.contains(name)),
+        "{after:?}"
+    );
+    assert!(!cluster.events_of(reason::PAUSE_NOT_STORED).await.is_empty());
+    assert_eq!(conditions(&cluster, "web:1").await, [condition::PODS_HELD_BACK]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_cannot_be_adopted_stops_only_its_set() {
+    let cluster = Cluster::start_with_deployments().await;
+    let mut stray = deployed(&cluster).await[0].clone();
+    stray.metadata = serde_json::from_value(json!({"name": "stray", "labels": stray.labels()})).unwrap();
+    cluster.faults.rule(|info| {
+        let adopts = info.is(&Method::PATCH, "/pods/stray");
+        if adopts { RequestFault::Response(403) } else { RequestFault::None }
+    });
+    cluster.pods().create(&PostParams::default(), &stray).await.unwrap();
+    cluster.pass(Duration::from_secs(5)).await;
+    assert_eq!(conditions(&cluster, "web:1").await, [condition::REPLICA_FAILURE]);
+    roll_out(&cluster).await;
+    // The new set gets its pods. The old one keeps those that it has too many.
+    assert_eq!(pods(&cluster).await.len(), 4 + 1 + 4);
+    assert!(conditions(&cluster, "web:2").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn sets_without_a_deployment_are_found_by_a_list_too() {
+    let mut cluster = Cluster::start_with_deployments().await;
+    let sets = sets(&cluster);
+    let create = async |name: &str| {
+        let labels = json!({"app": name});
+        let set = json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name},
+            "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": {
+                "metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+            }},
+        });
+        sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
+    };
+    let pods = async || cluster.pods().list(&ListParams::default()).await.unwrap().items.len();
+    cluster.pass(Duration::from_secs(5)).await;
+    cluster.sandbox.delay_watch("replicasets", Duration::from_secs(3600));
+    create("missed").await;
+    cluster.pass(Duration::from_secs(5)).await;
+    assert_eq!(pods().await, 0);
+    // The lagging watch expires: a list follows.
+    cluster.sandbox.compact();
+    cluster.sandbox.delay_watch("replicasets", Duration::ZERO);
+    cluster.pass(Duration::from_secs(5)).await;
+    assert_eq!(pods().await, 2);
+    cluster.kill();
+    create("earlier").await;
+    cluster.start_controller();
+    cluster.pass(Duration::from_secs(5)).await;
+    assert_eq!(cluster.pods().list(&ListParams::default()).await.unwrap().items.len(), 4);
+}
