@@ -31,13 +31,15 @@ fn deployments(cluster: &Cluster) -> Api<Deployment> {
 }
 
 async fn create(cluster: &Cluster, rng: &mut StdRng) {
-    let bounds = *[(1, 0), (1, 1), (2, 1), (0, 1), (0, 2), (3, 0)].choose(rng).unwrap();
+    let bounds = [(1, 0), (1, 1), (2, 1), (0, 1), (0, 2), (3, 0)].choose(rng).unwrap();
+    let rolling =
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": bounds.0, "maxUnavailable": bounds.1}});
+    let strategy = if rng.random_bool(0.2) { json!({"type": "Recreate"}) } else { rolling };
     let object = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {
             "replicas": rng.random_range(3..8), "selector": {"matchLabels": {"app": "web"}},
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": bounds.0, "maxUnavailable": bounds.1}},
-            "template": template(1),
+            "strategy": strategy, "template": template(1),
         },
     });
     let object = serde_json::from_value(object).unwrap();

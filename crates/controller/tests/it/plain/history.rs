@@ -76,6 +76,7 @@ struct History {
     in_rollout: bool,
     pods: BTreeMap<String, Pod>,
     sets: BTreeMap<String, Set>,
+    recreates: bool,
     paused: Dated<bool>,
     replicas: Dated<i64>,
     image: Dated<String>,
@@ -138,6 +139,7 @@ impl History {
             // Another rollout passes the points again.
             self.passed.clear();
         }
+        self.recreates = text(object, "/spec/strategy/type") == "Recreate";
         self.paused.set(at, object.pointer("/spec/paused") == Some(&Value::Bool(true)));
         self.replicas.set(at, object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1));
         self.image.set(at, image);
@@ -216,6 +218,16 @@ impl History {
         if i64::try_from(count).unwrap() > most.unwrap_or(0) {
             let why = format!("{}: {} is pod {count} of a set of {most:?}", commit.at, pod.name);
             self.found.push(why);
+        }
+        let at = (commit.at, self.lag);
+        let is_new = self.image.settled(at).is_some_and(|image| *image == set.image);
+        let others = || {
+            self.pods.values().any(|other| {
+                other.active && self.sets.get(&other.set).is_some_and(|of| of.image != set.image)
+            })
+        };
+        if self.recreates && is_new && self.held.settled(at).is_some_and(Option::is_some) && others() {
+            self.found.push(format!("{}: {} is created beside old pods", commit.at, pod.name));
         }
     }
 
