@@ -219,14 +219,15 @@ impl History {
             let why = format!("{}: {} is pod {count} of a set of {most:?}", commit.at, pod.name);
             self.found.push(why);
         }
-        let at = (commit.at, self.lag);
-        let is_new = self.image.settled(at).is_some_and(|image| *image == set.image);
+        // With faults, a create from before the pause can still be carried out.
+        let is_exact = self.lag == LAGS[0];
+        let is_new = self.image.now().is_some_and(|image| *image == set.image);
         let others = || {
             self.pods.values().any(|other| {
                 other.active && self.sets.get(&other.set).is_some_and(|of| of.image != set.image)
             })
         };
-        if self.recreates && is_new && self.held.settled(at).is_some_and(Option::is_some) && others() {
+        if is_exact && self.recreates && is_new && self.held.now().is_some_and(Option::is_some) && others() {
             self.found.push(format!("{}: {} is created beside old pods", commit.at, pod.name));
         }
     }
