@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{OPTIMIZED, capture, release_arguments, release_program, run, top};
+use crate::process::{OPTIMIZED, capture, release_arguments, run, top};
 
 /// The patch that all others need; no mutant by itself.
 const SWITCH: &str = "switch";
@@ -79,14 +79,14 @@ impl Hunter {
     fn until(&self, mutant: &str, oracle: &str) -> Result<Option<String>> {
         match self {
             Self::Program(program, arguments) => {
-                let mut hunter = release_program(program);
+                let mut hunter = Command::new(target().join("release").join(program));
+                hunter.current_dir(top());
                 hunter.env("MUTANT", mutant).args(*arguments).args(["--until", oracle]);
                 let said = capture(&mut hunter).ok();
                 Ok(said.and_then(|said| said.lines().last().map(str::to_owned)))
             }
             Self::RandomUsers => {
-                let mut cargo = Command::new("cargo");
-                cargo.current_dir(tree()).env("CARGO_TARGET_DIR", top().join("target/mutants/target"));
+                let mut cargo = cargo();
                 cargo.env("MUTANT", mutant).args(["test", "--quiet", "-p", "ordereddeployment-controller"]);
                 cargo.args(["--test", "it", "--", "plain::"]);
                 let output = cargo.output().context("cannot run cargo")?;
@@ -100,6 +100,18 @@ impl Hunter {
 /// The copy of the checkout with all mutants in it.
 fn tree() -> PathBuf {
     top().join("target/mutants/tree")
+}
+
+/// What is built there. Cargo would take what it builds of the copy for that of the checkout, if both were built to one place.
+fn target() -> PathBuf {
+    top().join("target/mutants/target")
+}
+
+/// Cargo, for the copy.
+fn cargo() -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(tree()).env("CARGO_TARGET_DIR", target());
+    cargo
 }
 
 /// What must catch the mutant, and the oracles.
@@ -146,9 +158,7 @@ fn build(names: &BTreeSet<String>) -> Result<()> {
             copy(&new, &old)?;
         }
     }
-    let mut cargo = Command::new("cargo");
-    cargo.current_dir(&tree).env("CARGO_TARGET_DIR", top().join("target"));
-    run(cargo.args(release_arguments(&OPTIMIZED, &PROGRAMS)))
+    run(cargo().args(release_arguments(&OPTIMIZED, &PROGRAMS)))
 }
 
 /// Copies the checkout to `fresh` and applies the mutants there. Returns the files of the checkout.
