@@ -202,9 +202,11 @@ fn kubeconfig(folder: &Path, name: &str, port: u16, token: &str) -> Result<PathB
 /// A port that is free now, and that no other call in this process returned. It is below those that Linux gives to connections (32768
 /// and above). The servers take ports as numbers, so that a race with servers of other processes of this machine remains.
 fn free_port() -> Result<u16> {
-    static NEXT: AtomicU16 = AtomicU16::new(10_000);
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    // Two processes begin at different ports.
+    let first = 10_000 + u16::try_from(std::process::id() % 400)? * 10;
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let mut ports = (0..5_000).map(|_| NEXT.fetch_add(1, Ordering::Relaxed));
+    let mut ports = (0..1_000).map(|_| first + TAKEN.fetch_add(1, Ordering::Relaxed));
     ports.find(is_free).context("no port is free on loopback")
 }
 

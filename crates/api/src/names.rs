@@ -164,7 +164,7 @@ pub mod reason {
     /// ReplicaFailure and event: a delete was rejected or failed.
     pub const FAILED_DELETE: &str = "FailedDelete";
     /// ReplicaFailure and event: a matching pod or set could not be adopted, or one that no longer matches could not be released.
-    /// Until then no pod is created or deleted.
+    /// Until then no pod is created or deleted; in a plain Deployment, no pod of that set.
     pub const FAILED_CLAIM: &str = "FailedClaim";
     /// Event about a plain Deployment: the API server refuses that the controller pauses it, or resumes it. Pods that are too many wait.
     pub const PAUSE_NOT_STORED: &str = "PauseNotStored";

@@ -46,9 +46,12 @@ pub fn decide_sets(snapshot: &Snapshot) -> Decision {
         }
     }
     wait_for_room(&inventory, &mut changes);
-    // No create waits for what is stored in the Deployment: if that is refused, lost pods are still replaced.
+    // No create waits for what is stored in the Deployment: if that is refused, lost pods are still replaced. But a lost last old pod
+    // ends the hold.
+    let loses_last = inventory.status.hold.is_some() && inventory.old_count() == 0;
     let creates_first = matches!(first, Some(Decision::Record(_)))
         && !changes.creates.is_empty()
+        && !loses_last
         && !create_failed(&inventory);
     if let Some(first) = first.filter(|_| !creates_first) {
         return first;
@@ -82,26 +85,24 @@ fn reconciled<'a>(inventory: &Inventory<'a>) -> impl Iterator<Item = &'a Set> {
 fn missing(inventory: &Inventory<'_>) -> BTreeMap<String, i64> {
     let active = inventory.by_set();
     let pods = |set: &Set| active.get(&set.hash).copied().unwrap_or(0);
-    let hold = held(inventory.status).filter(|_| inventory.recreate());
     let old_ones_go = inventory.old_sets().any(|set| pods(set) > size(set)) || old_terminating(inventory);
-    let mut missing = BTreeMap::new();
-    for set in reconciled(inventory) {
-        let is_newest = inventory.is_current_set(&set.uid);
-        // The Deployment controller fills a paused Deployment up, also one with Recreate: with its new set, or with the newest old one.
-        let wanted = match (hold, inventory.status.rollout.as_ref()) {
-            _ if is_newest && inventory.recreate() && old_ones_go => 0,
-            (Some(_), _) if is_newest && inventory.old_count() > 0 => 0,
-            (Some(hold), Some(rollout)) if !is_newest && !pause::is_scaled(set, rollout) => {
-                size(set).min(hold.sizes.get(&set.hash).copied().map_or(0, i64::from))
-            }
-            _ => size(set),
-        };
-        // As in the ReplicaSet controller: replacements of failed pods do not wait.
-        if wanted > pods(set) {
-            missing.insert(set.hash.clone(), wanted - pods(set));
+    let wanted = |set: &Set| {
+        if !inventory.recreate() {
+            size(set)
+        } else if !inventory.is_current_set(&set.uid) {
+            pause::wanted_of_old_set(inventory, set)
+        } else if pods(set) == 0
+            && (old_ones_go || held(inventory.status).is_some() && inventory.old_count() > 0)
+        {
+            // No new pod runs beside old ones. The Deployment controller fills a paused Deployment up with its new set.
+            0
+        } else {
+            size(set)
         }
-    }
-    missing
+    };
+    // As in the ReplicaSet controller: replacements of failed pods do not wait.
+    let missing = reconciled(inventory).map(|set| (set.hash.clone(), wanted(set) - pods(set)));
+    missing.filter(|(_, missing)| *missing > 0).collect()
 }
 
 /// The pods that the sets have too many and that go now, and those that wait for a pause point.

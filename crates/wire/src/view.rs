@@ -437,14 +437,15 @@ pub fn set(set: &OrderedReplicaSet) -> Set {
     }
 }
 
-/// What decisions read of a ReplicaSet of `apps/v1`. Its name stands for its hash: a ReplicaSet needs no hash, and names are unique.
+/// What decisions read of a ReplicaSet of `apps/v1`. Its name stands for its hash: a ReplicaSet needs no hash, and names are unique. A
+/// revision that is no number is -1.
 #[must_use]
 pub fn plain_set(set: &OrderedReplicaSet) -> Set {
     let annotations = set.metadata.annotations.as_ref();
-    let number = |key: &str| annotations?.get(key)?.parse().ok();
+    let text = |key: &str| annotations?.get(key);
     let read = self::set(set);
-    let revision = number(annotation::DEPLOYMENT_REVISION).unwrap_or(0);
-    let desired = number(annotation::DESIRED_REPLICAS).and_then(|number| i32::try_from(number).ok());
+    let revision = text(annotation::DEPLOYMENT_REVISION).map_or(0, |text| text.parse().unwrap_or(-1));
+    let desired = text(annotation::DESIRED_REPLICAS).and_then(|text| text.parse().ok());
     Set { hash: read.name.clone(), revision, desired_replicas: desired, ..read }
 }
 

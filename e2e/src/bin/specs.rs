@@ -106,7 +106,7 @@ async fn integrate(program: &Path, name: &str) -> Result<()> {
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
     let run = Command::new(program)
-        .args(["-test.v", "-test.timeout=30m"])
+        .args(["-test.v", "-test.timeout=25m"])
         .current_dir(folder.path())
         .env("PATH", path)
         .env("TMPDIR", folder.path())

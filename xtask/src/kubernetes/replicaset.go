@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -57,6 +59,10 @@ contexts: [{name: test, context: {cluster: test, user: test}}]
 	}
 	command := exec.Command(os.Getenv("E2E_CONTROLLER"), "--controllers=replicaset", "--force",
 		"--kubeconfig="+kubeconfig, "--metrics-bind-address=127.0.0.1:0")
+	// It ends with this process. The signal comes when the thread ends that has started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	command.Stdout = os.Stdout
 	command.Stderr = os.Stderr
 	if err := command.Start(); err != nil {

@@ -232,7 +232,9 @@ impl Reconciler<'_> {
     fn check_set_exists(&self, set: &SetEntry) -> Result<(), Interrupt> {
         let cache = self.ctx.cache();
         let shown = cache.sets.get(set.uid());
-        let leaves = shown.is_some_and(|shown| shown.is_terminating() || shown.owner() != set.owner());
+        let leaves = shown.is_some_and(|shown| {
+            shown.is_terminating() || (shown.version() > set.version() && shown.owner() != set.owner())
+        });
         let is_gone = cache.sets.tombstone(set.uid()).is_some_and(|version| version >= set.version());
         if leaves || is_gone { Err(Interrupt::DecideAgain) } else { Ok(()) }
     }

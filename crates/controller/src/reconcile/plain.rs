@@ -66,7 +66,12 @@ impl Reconciler<'_> {
 
     /// Reports that the API server refuses what is to be stored in a plain Deployment. Pods that are too many wait for it.
     pub(crate) async fn report_unstored_pause(&mut self, error: &Error) {
-        if self.ctx.family == Family::Ordered {
+        let Error::StoreStatus(cause) = error else { return };
+        let is_refused =
+            cause.code().is_some_and(|code| (400..500).contains(&code) && ![409, 429].contains(&code));
+        // Anything else may be over in a moment. A webhook that is down answers with 500, again and again.
+        let is_repeated = self.state.failures > 0 && !cause.is_conflict();
+        if self.ctx.family == Family::Ordered || !(is_refused || is_repeated) {
             return;
         }
         self.warn(reason::PAUSE_NOT_STORED, format!("Cannot pause or resume the rollout: {error}"));

@@ -52,6 +52,11 @@ impl Reconciler<'_> {
         let mut pods: Vec<_> = pods.iter().map(|entry| Arc::clone(&entry.pod)).collect();
         self.state.date_failures(&mut pods, now);
         let failure = self.state.failure(now);
+        let failure = match self.ctx.family {
+            Family::Ordered => failure,
+            // Claims that failed stop their sets only.
+            Family::Plain => self.state.failure.clone(),
+        };
         let deployment = match self.ctx.family {
             Family::Ordered => Arc::clone(&self.state.deployment),
             Family::Plain => self.ctx.node_rules.apply(&self.state.deployment),

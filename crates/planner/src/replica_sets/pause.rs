@@ -68,7 +68,8 @@ fn is_of_another_rollout(inventory: &Inventory<'_>) -> bool {
 /// other sets to 0, before this set exists.
 fn is_begun(inventory: &Inventory<'_>) -> bool {
     let Some(set) = inventory.current else { return inventory.recreate() };
-    inventory.old_sets().all(|old| old.revision < set.revision)
+    // The Deployment controller does not replace a revision that is no number, which is read as a negative one.
+    set.revision < 0 || inventory.old_sets().all(|old| old.revision < set.revision)
 }
 
 fn end_of(inventory: &Inventory<'_>, hold: &Hold) -> Option<Result<End, Read>> {
@@ -114,19 +115,22 @@ fn ended(inventory: &Inventory<'_>, hold: &Hold, end: End) -> Decision {
 fn with_edited_point(inventory: &Inventory<'_>, hold: &Hold) -> Option<Decision> {
     let mut edited = hold.clone();
     let duration = if let Some(point) = &hold.declared {
-        inventory.spec.strategy.points().find(|declared| declared.name == point.name)?.pause_duration()
+        let declared = inventory.spec.strategy.points().find(|declared| declared.name == point.name)?;
+        Some(declared.pause_duration())
     } else {
         let pod = inventory.old().iter().find(|ranked| **ranked.uid() == *hold.pod_uid)?.pod;
-        let Point::At { side, duration: Ok(duration) } = &pod.point else { return None };
+        let Point::At { side, duration } = &pod.point else { return None };
         edited.point = *side;
         let of_pod = inventory.old_sets().find(|set| set.uid == pod.set);
         if let Some(pods) = of_pod.and_then(|set| edited.sizes.get_mut(&set.hash)) {
             // With an `after` point, the set keeps its pods without this one.
             *pods += i32::from(hold.point == PausePoint::After) - i32::from(*side == PausePoint::After);
         }
-        *duration
+        duration.as_ref().ok().copied()
     };
-    edited.until = duration.and_then(|duration| hold::end(hold.since.0, duration)).map(Into::into);
+    if let Some(duration) = duration {
+        edited.until = duration.and_then(|duration| hold::end(hold.since.0, duration)).map(Into::into);
+    }
     if edited == *hold {
         return None;
     }
@@ -196,6 +200,19 @@ pub(super) fn kept_back<'c, 'a>(
     goes.sort_by_key(|ranked| ranked.place);
     let what = format!("the rollout is paused at {}", hold.id);
     (goes, Pausing { held_back: waiting(inventory, &waits, &what) })
+}
+
+/// How many pods this old set gets under Recreate. The Deployment controller fills a paused Deployment up, and has not made its sets
+/// smaller again when a hold has just ended: pods that a rollout has deleted do not come back.
+pub(super) fn wanted_of_old_set(inventory: &Inventory<'_>, set: &Set) -> i64 {
+    let Some(rollout) = &inventory.status.rollout else { return size(set) };
+    match held(inventory.status) {
+        _ if !inventory.spec.paused => 0,
+        Some(hold) if !is_scaled(set, rollout) => {
+            size(set).min(hold.sizes.get(&set.hash).copied().map_or(0, i64::from))
+        }
+        _ => size(set),
+    }
 }
 
 /// How many pods of this set the hold keeps beyond its size.

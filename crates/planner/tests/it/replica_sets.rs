@@ -383,10 +383,14 @@ fn a_point_waits_for_the_revision_of_a_template_that_comes_back() {
     cluster.rest();
     assert_eq!((cluster.deleted.len() - before, cluster.hold()), (1, None));
     assert!(cluster.held_back.values().next().unwrap().contains("is ahead"));
-    cluster.set("web-v2").revision = 4;
-    cluster.rest();
-    assert_eq!(cluster.hold(), Some((point, PausePoint::Before)));
-    assert_eq!(cluster.deleted.len() - before, 1);
+    // A revision that is no number is never replaced.
+    for revision in [4, -1] {
+        let simulated = cluster.simulated.clone();
+        let mut cluster = Cluster { simulated, deleted: Vec::new(), held_back: BTreeMap::new(), live: true };
+        cluster.set("web-v2").revision = revision;
+        cluster.rest();
+        assert_eq!((cluster.hold(), cluster.deleted.len()), (Some((point.clone(), PausePoint::Before)), 0));
+    }
 }
 
 #[test]
@@ -407,10 +411,14 @@ fn under_recreate_a_pause_point_holds_before_the_new_set_exists() {
     cluster.scale(6, &[("web-v1", 6)]);
     cluster.rest();
     assert_eq!(cluster.count("web-v1"), 6, "a user scales it up");
-    cluster.size("web-v1", 0);
+    // It has not made the set smaller again when the hold ends.
+    cluster.simulated.pods.truncate(4);
     cluster.resume();
     cluster.rest();
-    assert_eq!((cluster.count("web-v1"), cluster.is_paused()), (0, false));
+    assert_eq!((cluster.count("web-v1"), cluster.is_paused()), (4, false));
+    cluster.size("web-v1", 0);
+    cluster.rest();
+    assert_eq!(cluster.count("web-v1"), 0);
 }
 
 #[test]
@@ -844,8 +852,11 @@ proptest! {
     #[test]
     fn every_decision_keeps_the_order_the_sizes_and_the_pause_points(
         happenings in prop::collection::vec(happening(), 1..40),
+        recreates in prop::bool::weighted(0.2),
+        unclaimed in prop::option::weighted(0.1, 0..3usize),
     ) {
-        let mut cluster = Cluster::new(5, &rolling());
+        let strategy = if recreates { json!({"type": "Recreate"}) } else { rolling() };
+        let mut cluster = Cluster::new(5, &strategy);
         cluster.roll_out("v2");
         for happening in happenings {
             match happening {
@@ -873,8 +884,12 @@ proptest! {
                 Happening::Pause => cluster.simulated.edit(|spec| spec.paused = true),
                 Happening::RollOut(image) => cluster.roll_out(&format!("v{image}")),
                 Happening::Steps(steps) => for _ in 0..steps {
-                    let snapshot = cluster.snapshot();
+                    let mut snapshot = cluster.snapshot();
                     check(&snapshot, &decide_sets(&snapshot));
+                    if let Some(set) = unclaimed.and_then(|set| snapshot.sets.get(set)) {
+                        snapshot.unclaimed = [Arc::clone(&set.uid)].into();
+                        check(&snapshot, &decide_sets(&snapshot));
+                    }
                     cluster.step();
                 },
             }
