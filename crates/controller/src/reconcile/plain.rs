@@ -77,12 +77,11 @@ impl Reconciler<'_> {
         self.warn(reason::PAUSE_NOT_STORED, format!("Cannot pause or resume the rollout: {error}"));
         let wait =
             format!("Pods beyond the size of the set wait: cannot pause or resume the rollout: {error}");
-        let pods = |entry: &SetEntry| {
-            let own = self.observation.pods.iter().filter(|pod| pod.owner() == entry.uid());
-            own.filter(|pod| !pod.pod.finished && !pod.pod.terminating).count()
+        let now = self.ctx.clock.now();
+        let too_many = |entry: &&Arc<SetEntry>| {
+            let active = Counts::of(entry, &self.observation.pods, now).active;
+            active > usize::try_from(entry.set.replicas).unwrap_or(0)
         };
-        let too_many =
-            |entry: &&Arc<SetEntry>| pods(entry) > usize::try_from(entry.set.replicas).unwrap_or(0);
         let sets = self.observation.sets.iter().filter(too_many);
         let held_back = sets.map(|entry| (Arc::clone(entry.uid()), wait.clone())).collect();
         self.report_plain_sets(&Act { held_back, ..Act::default() }).await;
