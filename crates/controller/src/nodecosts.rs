@@ -18,8 +18,7 @@ use kube::{Api, Client, Resource};
 use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::names::{annotation, reason};
 use ordereddeployment_nodecosts::{ALL_SYNCED, Change, Changed, Index, Pod, WatchEvent};
-use ordereddeployment_wire::Family;
-use ordereddeployment_wire::PodView;
+use ordereddeployment_wire::{Family, NamespacedUid, PodView};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::Instant;
@@ -46,17 +45,17 @@ pub struct NodeCosts {
 }
 
 /// The result of a write.
-type Written = (String, Result<PodView, RequestError>);
+type Written = (NamespacedUid, Result<PodView, RequestError>);
 
 struct Run {
     requests: Arc<Requests>,
     events: EventRecorder,
     metrics: Arc<Metrics>,
     index: Index,
-    due: BTreeSet<String>,
+    due: BTreeSet<NamespacedUid>,
     /// Pods that are being written.
-    under_way: BTreeSet<String>,
-    failed: BTreeSet<String>,
+    under_way: BTreeSet<NamespacedUid>,
+    failed: BTreeSet<NamespacedUid>,
     /// When failed writes are retried.
     retry: Option<Instant>,
     /// How many retries in a row had no successful write.
@@ -111,7 +110,7 @@ impl NodeCosts {
                 biased;
                 () = &mut shutdown => return Ok(()),
                 () = &mut is_leader, if !leading => leading = true,
-                Some((uid, outcome)) = writes.next(), if !writes.is_empty() => run.wrote(uid, outcome),
+                Some((pod, outcome)) = writes.next(), if !writes.is_empty() => run.wrote(pod, outcome),
                 Some(event) = watches.next() => {
                     synced |= event.synced();
                     if synced == ALL_SYNCED {
@@ -168,7 +167,7 @@ impl Run {
         self.metrics.node_cost_config_invalid.set(i64::from(self.index.is_malformed()));
         match changed {
             Changed::Nothing => {}
-            Changed::Pod(uid) => _ = self.due.insert(uid),
+            Changed::Pod(pod) => _ = self.due.insert(pod),
             Changed::Everything => self.due = self.index.pods(),
             Changed::Malformed(map, error) => {
                 let message = format!("The rules are malformed, and those before stay in force: {error}");
@@ -182,27 +181,27 @@ impl Run {
         let mut later = Vec::new();
         let mut found = None;
         while found.is_none()
-            && let Some(uid) = self.due.pop_first()
+            && let Some(key) = self.due.pop_first()
         {
-            if self.under_way.contains(&uid) {
-                later.push(uid);
+            if self.under_way.contains(&key) {
+                later.push(key);
             } else {
-                found = self.index.change(&uid).map(|(pod, change)| (uid, pod, change));
+                found = self.index.change(&key).map(|(pod, change)| (key, pod, change));
             }
         }
         self.due.extend(later);
-        let (uid, pod, change) = found?;
-        self.under_way.insert(uid.clone());
+        let (key, pod, change) = found?;
+        self.under_way.insert(key.clone());
         let requests = Arc::clone(&self.requests);
         Some(async move {
-            let patch = patch(&uid, &pod, &change);
-            let written = requests.patch::<PodView>(&pod.namespace, &pod.name, &patch).await;
-            (uid, written)
+            let patch = patch(key.uid(), &pod, &change);
+            let written = requests.patch::<PodView>(key.namespace(), &pod.name, &patch).await;
+            (key, written)
         })
     }
 
-    fn wrote(&mut self, uid: String, outcome: Result<PodView, RequestError>) {
-        self.under_way.remove(&uid);
+    fn wrote(&mut self, pod: NamespacedUid, outcome: Result<PodView, RequestError>) {
+        self.under_way.remove(&pod);
         match outcome {
             Ok(pod) => {
                 self.metrics.node_cost_writes.inc();
@@ -212,7 +211,7 @@ impl Run {
             // The watch will show the other change, or that the pod is gone.
             Err(error) => {
                 tracing::debug!(%error, "cannot write a deletion cost now");
-                self.failed.insert(uid);
+                self.failed.insert(pod);
                 if self.retry.is_none() {
                     self.retries = self.retries.saturating_add(1);
                     self.retry = Some(Instant::now() + backoff::after(self.retries).max(RETRY));

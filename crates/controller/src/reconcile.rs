@@ -28,7 +28,7 @@ use kube::ResourceExt;
 use kube_runtime::reflector::ObjectRef;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_planner::{Act, Decision, FailureKind, Read, Record, Snapshot, decide, decide_sets};
-use ordereddeployment_wire::Family;
+use ordereddeployment_wire::{Family, NamespacedUid};
 use tokio::time::Instant;
 
 use crate::Error;
@@ -96,7 +96,7 @@ pub(crate) async fn reconcile(
         observation: Observation::default(),
         namespace,
         name,
-        uid: deployment.uid().unwrap_or_default().into(),
+        key: NamespacedUid::of(&deployment.metadata),
         live: false,
         raced: false,
         has_raced: false,
@@ -107,7 +107,7 @@ pub(crate) async fn reconcile(
     let mut end = reconciler.run().await;
     reconciler.state.not_before = reconciler.requests.retry_after();
     let waits = if reconciler.refresh() { reconciler.waits() } else { WaitTimes::default() };
-    ctx.metrics.waits(&reconciler.uid, &reconciler.namespace, &reconciler.name, waits);
+    ctx.metrics.waits(&reconciler.key, &reconciler.name, waits);
     if reconciler.state.unclaimed(|_| true).is_some() {
         reconciler.state.live_read = Some(LiveReadReason::Conflict);
         if let Ok(Outcome::Idle(wait)) = end {

@@ -1,9 +1,14 @@
 //! Small objects for unit tests.
 
-use ordereddeployment_wire::PodView;
+use ordereddeployment_wire::{NamespacedUid, PodView};
 use serde_json::json;
 
 use crate::cache::entry::PodEntry;
+
+/// The key of the object with this UID, in the namespace of the other objects.
+pub(crate) fn key(uid: &str) -> NamespacedUid {
+    NamespacedUid::new("shop", uid)
+}
 
 /// A pod of the set `s1`.
 pub(crate) fn pod(uid: &str, version: u64) -> PodEntry {

@@ -10,7 +10,7 @@ use kube::{Resource, ResourceExt};
 use kube_runtime::watcher;
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_sorter::{self as sorter, Context, Facts, Grant, NodeFacts, Nodes, Ranks};
-use ordereddeployment_wire::{NodeView, PodView};
+use ordereddeployment_wire::{Family, NamespacedUid, NodeView, PodView};
 
 use crate::config::Config;
 use crate::decision::{Change, Costs, decide};
@@ -18,14 +18,11 @@ use crate::decision::{Change, Costs, decide};
 /// A pod, with what its cost depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
-    /// Its namespace.
-    pub namespace: String,
     /// Its name.
     pub name: String,
     /// The version that was seen: a write requires it.
     pub version: String,
-    /// The UID of its ReplicaSet.
-    set: Option<String>,
+    set: Option<NamespacedUid>,
     node: Option<Arc<str>>,
     costs: Costs,
     /// Whether the pod runs or will run: ReplicaSets do not choose among finished and terminating pods.
@@ -37,10 +34,9 @@ impl Pod {
         let annotation = |key: &str| view.annotations().get(key).cloned();
         let ended = matches!(view.phase(), "Succeeded" | "Failed");
         Self {
-            namespace: view.namespace().unwrap_or_default(),
             name: view.name_any(),
             version: view.resource_version().unwrap_or_default(),
-            set: controller(view, "ReplicaSet"),
+            set: Family::Plain.set_key(&view.metadata),
             node: view.node().map(Arc::from),
             costs: Costs {
                 cost: annotation(annotation::POD_DELETION_COST),
@@ -56,8 +52,8 @@ impl Pod {
 pub enum Changed {
     /// None.
     Nothing,
-    /// The pod with this UID.
-    Pod(String),
+    /// This pod.
+    Pod(NamespacedUid),
     /// All pods.
     Everything,
     /// No pods: the rules of that ConfigMap are malformed, with this message, and the previous rules stay in force.
@@ -97,26 +93,33 @@ impl WatchEvent {
 /// All bits of [`WatchEvent::synced`].
 pub const ALL_SYNCED: u8 = 0b1_1111;
 
-/// Objects of one kind by key.
-#[derive(Debug)]
-struct Table<T> {
-    all: BTreeMap<String, T>,
-    listing: Option<BTreeMap<String, T>>,
+/// The objects of a table that an event changes.
+enum Affected<K> {
+    One(K),
+    All,
 }
 
-impl<T> Default for Table<T> {
+/// Objects of one kind by key.
+#[derive(Debug)]
+struct Table<K, T> {
+    all: BTreeMap<K, T>,
+    listing: Option<BTreeMap<K, T>>,
+}
+
+impl<K, T> Default for Table<K, T> {
     fn default() -> Self {
         Self { all: BTreeMap::new(), listing: None }
     }
 }
 
-impl<T: PartialEq> Table<T> {
-    fn apply<K>(
+impl<K: Ord + Clone, T: PartialEq> Table<K, T> {
+    /// Applies an event. Returns the object that changed.
+    fn apply<O>(
         &mut self,
-        event: watcher::Event<K>,
-        key: impl Fn(&K) -> String,
-        of: impl Fn(&K) -> T,
-    ) -> Changed {
+        event: watcher::Event<O>,
+        key: impl Fn(&O) -> K,
+        of: impl Fn(&O) -> T,
+    ) -> Option<Affected<K>> {
         match event {
             watcher::Event::Init => self.listing = Some(BTreeMap::new()),
             watcher::Event::InitApply(object) => {
@@ -126,23 +129,22 @@ impl<T: PartialEq> Table<T> {
                 let listed = self.listing.take().unwrap_or_default();
                 if listed != self.all {
                     self.all = listed;
-                    return Changed::Everything;
+                    return Some(Affected::All);
                 }
             }
             watcher::Event::Apply(object) => {
                 let (key, new) = (key(&object), of(&object));
                 if self.all.get(&key) != Some(&new) {
                     self.all.insert(key.clone(), new);
-                    return Changed::Pod(key);
+                    return Some(Affected::One(key));
                 }
             }
             watcher::Event::Delete(object) => {
-                if self.all.remove(&key(&object)).is_some() {
-                    return Changed::Pod(key(&object));
-                }
+                let key = key(&object);
+                return self.all.remove(&key).map(|_| Affected::One(key));
             }
         }
-        Changed::Nothing
+        None
     }
 }
 
@@ -153,42 +155,47 @@ pub struct Index {
     config: Option<Config>,
     config_listed: bool,
     malformed: bool,
-    /// Namespace and labels by UID.
-    deployments: Table<(String, BTreeMap<String, String>)>,
-    /// The UID of its Deployment, by UID.
-    sets: Table<Option<String>>,
-    pods: Table<Pod>,
-    nodes: Table<NodeFacts>,
+    /// Their labels.
+    deployments: Table<NamespacedUid, BTreeMap<String, String>>,
+    /// Their Deployments.
+    sets: Table<NamespacedUid, Option<NamespacedUid>>,
+    pods: Table<NamespacedUid, Pod>,
+    nodes: Table<String, NodeFacts>,
     known_nodes: Nodes,
 }
 
 impl Index {
     /// Applies an event.
     pub fn apply(&mut self, event: WatchEvent) -> Changed {
-        let uid = |uid: Option<String>| uid.unwrap_or_default();
-        let changed = match event {
+        let is_changed = match event {
             WatchEvent::Config(event) => return self.apply_config(event),
-            WatchEvent::Pod(event) => return self.pods.apply(event, |pod| uid(pod.uid()), Pod::of),
-            WatchEvent::Deployment(event) => self.deployments.apply(
-                event,
-                |object| uid(object.uid()),
-                |object| (object.namespace().unwrap_or_default(), object.labels().clone()),
-            ),
+            WatchEvent::Pod(event) => {
+                return match self.pods.apply(event, key, Pod::of) {
+                    None => Changed::Nothing,
+                    Some(Affected::One(pod)) => Changed::Pod(pod),
+                    Some(Affected::All) => Changed::Everything,
+                };
+            }
+            WatchEvent::Deployment(event) => {
+                self.deployments.apply(event, key, |object| object.labels().clone()).is_some()
+            }
             WatchEvent::Set(event) => {
-                self.sets.apply(event, |set| uid(set.uid()), |set| controller(set, "Deployment"))
+                let deployment =
+                    |set: &PartialObjectMeta<ReplicaSet>| Family::Plain.deployment_key(&set.metadata);
+                self.sets.apply(event, key, deployment).is_some()
             }
             WatchEvent::Node(event) => {
-                let changed = self.nodes.apply(event, ResourceExt::name_any, NodeView::facts);
-                if changed != Changed::Nothing {
+                let is_changed = self.nodes.apply(event, ResourceExt::name_any, NodeView::facts).is_some();
+                if is_changed {
                     let known = self.nodes.all.iter();
                     self.known_nodes =
                         known.map(|(name, facts)| (name.as_str().into(), Some(facts.clone()))).collect();
                 }
-                changed
+                is_changed
             }
         };
         // Each of these objects can affect any pod.
-        if changed == Changed::Nothing { changed } else { Changed::Everything }
+        if is_changed { Changed::Everything } else { Changed::Nothing }
     }
 
     fn apply_config(&mut self, event: watcher::Event<ConfigMap>) -> Changed {
@@ -223,25 +230,26 @@ impl Index {
         self.malformed
     }
 
-    /// The UIDs of all pods.
+    /// All pods.
     #[must_use]
-    pub fn pods(&self) -> BTreeSet<String> {
+    pub fn pods(&self) -> BTreeSet<NamespacedUid> {
         self.pods.all.keys().cloned().collect()
     }
 
     /// The change to write to that pod.
     #[must_use]
-    pub fn change(&self, uid: &str) -> Option<(Pod, Change)> {
+    pub fn change(&self, pod: &NamespacedUid) -> Option<(Pod, Change)> {
         let config = self.config.as_ref()?;
-        let pod = self.pods.all.get(uid).filter(|pod| pod.active)?;
+        let pod = self.pods.all.get(pod).filter(|pod| pod.active)?;
         let change = decide(&pod.costs, self.wanted(config, pod))?;
         Some((pod.clone(), change))
     }
 
     fn wanted(&self, config: &Config, pod: &Pod) -> Option<i32> {
         let set = self.sets.all.get(pod.set.as_ref()?)?;
-        let (namespace, labels) = self.deployments.all.get(set.as_ref()?)?;
-        let rules = config.rules(namespace, labels)?;
+        let deployment = set.as_ref()?;
+        let labels = self.deployments.all.get(deployment)?;
+        let rules = config.rules(deployment.namespace(), labels)?;
         let ranks = Ranks::default();
         let ctx = Context { now: None, rules, nodes: &self.known_nodes, ranks: &ranks };
         let facts = Facts { node: pod.node.clone(), ..Facts::default() };
@@ -253,10 +261,6 @@ impl Index {
     }
 }
 
-fn controller(object: &impl ResourceExt, kind: &str) -> Option<String> {
-    let owners = object.owner_references().iter();
-    let mut ours = owners.filter(|owner| {
-        owner.controller == Some(true) && owner.kind == kind && owner.api_version.starts_with("apps/")
-    });
-    ours.next().map(|owner| owner.uid.clone())
+fn key(object: &impl ResourceExt) -> NamespacedUid {
+    NamespacedUid::of(object.meta())
 }

@@ -8,17 +8,20 @@ use kube::{Resource, ResourceExt};
 use ordereddeployment_api::names::label::{self, POD_TEMPLATE_HASH};
 use ordereddeployment_api::{OrderedReplicaSet, Template};
 use ordereddeployment_planner::{Pod, Set};
-use ordereddeployment_wire::{Family, MalformedAnnotation, PodView};
+use ordereddeployment_wire::{Family, MalformedAnnotation, NamespacedUid, PodView};
 use serde_json::Value;
 
 use crate::client::sets::SetObject;
 
 /// An object that one of our objects controls.
 pub(crate) trait Entry {
+    fn key(&self) -> &NamespacedUid;
+    /// The controller of the object, in the same namespace.
+    fn owner(&self) -> &NamespacedUid;
     /// The UID of the object.
-    fn uid(&self) -> &Arc<str>;
-    /// The UID of its controller.
-    fn owner(&self) -> &Arc<str>;
+    fn uid(&self) -> &Arc<str> {
+        self.key().uid()
+    }
     /// The resourceVersion as a number. It grows with each write; comparable within one object only.
     fn version(&self) -> u64;
     /// Whether it has a deletionTimestamp.
@@ -37,26 +40,31 @@ pub(crate) struct PodEntry {
     pub(crate) malformed: Vec<MalformedAnnotation>,
     /// To check whether the selector of its set still matches.
     pub(crate) labels: BTreeMap<String, String>,
+    key: NamespacedUid,
+    owner: NamespacedUid,
     version: u64,
 }
 
 impl PodEntry {
     /// `None` if no set of this family is its controller.
     pub(crate) fn of(family: Family, view: &PodView) -> Option<Self> {
-        view.set_uid_in(family)?;
-        let (pod, malformed) = view.read_in(family);
+        let (mut pod, malformed) = view.read_in(family);
+        let owner = family.set_key(&view.metadata)?;
+        let key = owner.sibling(Arc::clone(&pod.facts.uid));
+        pod.set = Arc::clone(owner.uid());
         let labels = view.labels().clone();
-        Some(Self { version: number(&pod.resource_version), pod: Arc::new(pod), malformed, labels })
+        let version = number(&pod.resource_version);
+        Some(Self { pod: Arc::new(pod), malformed, labels, key, owner, version })
     }
 }
 
 impl Entry for PodEntry {
-    fn uid(&self) -> &Arc<str> {
-        &self.pod.facts.uid
+    fn key(&self) -> &NamespacedUid {
+        &self.key
     }
 
-    fn owner(&self) -> &Arc<str> {
-        &self.pod.set
+    fn owner(&self) -> &NamespacedUid {
+        &self.owner
     }
 
     fn version(&self) -> u64 {
@@ -73,8 +81,10 @@ impl Entry for PodEntry {
         entry
     }
 
-    /// A pod has no large data to share.
-    fn share(&mut self, _: &Self) {}
+    fn share(&mut self, other: &Self) {
+        self.key.share(&other.key);
+        self.owner.share(&other.owner);
+    }
 }
 
 /// A set of one of our deployments, or a ReplicaSet without a Deployment.
@@ -89,7 +99,8 @@ pub(crate) struct SetEntry {
     template_hash: Option<String>,
     /// The name of its deployment; see [`single_set`] for a ReplicaSet without one.
     pub(crate) deployment: String,
-    owner: Arc<str>,
+    key: NamespacedUid,
+    owner: NamespacedUid,
     version: u64,
 }
 
@@ -108,12 +119,11 @@ impl SetEntry {
         let family = set.family();
         let SetObject { mut object, plain_status } = set;
         object.metadata.managed_fields = None;
-        let owner = family.deployment_of(&object.metadata);
-        let owner = owner.map(|owner| (owner.name.clone(), owner.uid.as_str().into()));
-        let single = || {
-            let metadata = &object.metadata;
-            Some((format!("{SINGLE}{}", metadata.name.as_ref()?), metadata.uid.as_deref()?.into()))
-        };
+        let metadata = &object.metadata;
+        let key = NamespacedUid::of(metadata);
+        let owner = family.deployment_of(metadata);
+        let owner = owner.map(|owner| (owner.name.clone(), key.sibling(owner.uid.as_str())));
+        let single = || Some((format!("{SINGLE}{}", metadata.name.as_ref()?), key.clone()));
         let (deployment, owner) = match family {
             Family::Ordered => owner?,
             // The set by which the controller finds out whether the built-in one is alive is nobody's.
@@ -128,7 +138,7 @@ impl SetEntry {
         object.spec.template = Template::default();
         object.metadata.annotations = None;
         let version = version_of(&object);
-        Some(Self { object, plain_status, set, template_hash, deployment, owner, version })
+        Some(Self { object, plain_status, set, template_hash, deployment, key, owner, version })
     }
 
     /// The template from which its pods are created.
@@ -160,11 +170,11 @@ impl SetEntry {
 }
 
 impl Entry for SetEntry {
-    fn uid(&self) -> &Arc<str> {
-        &self.set.uid
+    fn key(&self) -> &NamespacedUid {
+        &self.key
     }
 
-    fn owner(&self) -> &Arc<str> {
+    fn owner(&self) -> &NamespacedUid {
         &self.owner
     }
 
@@ -183,6 +193,8 @@ impl Entry for SetEntry {
     }
 
     fn share(&mut self, other: &Self) {
+        self.key.share(&other.key);
+        self.owner.share(&other.owner);
         self.set.template.share(&other.set.template);
     }
 }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use ordereddeployment_wire::NamespacedUid;
 
 use crate::cache::entry::Entry;
 use crate::cache::index::Index;
@@ -24,25 +25,25 @@ pub(crate) enum Fact<E> {
     /// The API server accepted its deletion.
     Terminating(Arc<E>),
     /// The object does not exist any more.
-    Gone(Arc<str>),
+    Gone(NamespacedUid),
     /// At this version its controller was neither the object nor one of its sets.
-    NotOurs(Arc<str>, u64),
+    NotOurs(NamespacedUid, u64),
 }
 
 impl<E: Entry> Fact<E> {
-    pub(crate) fn uid(&self) -> &Arc<str> {
+    pub(crate) fn key(&self) -> &NamespacedUid {
         match self {
-            Self::Is(entry) | Self::Terminating(entry) => entry.uid(),
-            Self::Gone(uid) | Self::NotOurs(uid, _) => uid,
+            Self::Is(entry) | Self::Terminating(entry) => entry.key(),
+            Self::Gone(key) | Self::NotOurs(key, _) => key,
         }
     }
 
     /// The result of a live read of that UID: the version, and the entry if it is ours; `None` if the object is gone.
-    pub(crate) fn read(uid: &Arc<str>, found: Option<(u64, Option<E>)>) -> Self {
+    pub(crate) fn read(key: &NamespacedUid, found: Option<(u64, Option<E>)>) -> Self {
         match found {
             Some((_, Some(entry))) => Self::Is(Arc::new(entry)),
-            Some((version, None)) => Self::NotOurs(Arc::clone(uid), version),
-            None => Self::Gone(Arc::clone(uid)),
+            Some((version, None)) => Self::NotOurs(key.clone(), version),
+            None => Self::Gone(key.clone()),
         }
     }
 }
@@ -60,14 +61,14 @@ enum Known<E> {
 /// Entries by UID, each with the time since when it is valid.
 #[derive(Debug)]
 pub(crate) struct Expectations<E> {
-    known: BTreeMap<Arc<str>, (Known<E>, Timestamp)>,
+    known: BTreeMap<NamespacedUid, (Known<E>, Timestamp)>,
     /// How many lists the watch had completed when it was last observed.
     lists: u64,
 }
 
 /// The time since when each entry is valid, by UID.
 #[derive(Debug)]
-pub(crate) struct Dates(BTreeMap<Arc<str>, Timestamp>);
+pub(crate) struct Dates(BTreeMap<NamespacedUid, Timestamp>);
 
 /// What was known of each object when a live read began: the least version that the read can return, for a pod or set that
 /// does not terminate and for one that does. An older version proves that the API server went back in time, as when etcd is
@@ -75,15 +76,15 @@ pub(crate) struct Dates(BTreeMap<Arc<str>, Timestamp>);
 #[derive(Debug)]
 pub(crate) struct MinVersions {
     began: Timestamp,
-    least: BTreeMap<Arc<str>, (u64, u64)>,
+    least: BTreeMap<NamespacedUid, (u64, u64)>,
 }
 
 impl MinVersions {
     /// Whether a live read cannot return this entry, unless the API server went back in time.
     pub(crate) fn is_older<E: Entry>(&self, entry: &E, index: &Index<E>) -> bool {
-        let (alive, terminating) = self.least.get(entry.uid()).copied().unwrap_or_default();
+        let (alive, terminating) = self.least.get(entry.key()).copied().unwrap_or_default();
         let least = if entry.is_terminating() { terminating } else { alive };
-        let gone = index.tombstone_before(entry.uid(), self.began);
+        let gone = index.tombstone_before(entry.key(), self.began);
         entry.version() < least || gone.is_some_and(|gone| entry.version() <= gone)
     }
 }
@@ -98,27 +99,25 @@ impl<E: Entry> Expectations<E> {
     /// Records that the object exists in this version.
     pub(crate) fn present(&mut self, entry: impl Into<Arc<E>>, now: Timestamp) {
         let entry = entry.into();
-        match self.known.get(entry.uid()) {
+        match self.known.get(entry.key()) {
             Some((Known::NotOurs(at), _)) if *at >= entry.version() => return,
             Some((Known::Terminating(_), _)) if !entry.is_terminating() => return,
             Some((Known::Present(old), _)) if old.version() > entry.version() => return,
             _ => {}
         }
-        self.known.insert(Arc::clone(entry.uid()), (Known::Present(entry), now));
+        self.known.insert(entry.key().clone(), (Known::Present(entry), now));
     }
 
     /// Records a live read and discards what was known: the API server went back in time.
     pub(crate) fn rewind(&mut self, entry: E, now: Timestamp) {
-        self.known.insert(Arc::clone(entry.uid()), (Known::Present(Arc::new(entry)), now));
+        self.known.insert(entry.key().clone(), (Known::Present(Arc::new(entry)), now));
     }
 
     /// The least versions that a live read that begins now can return. `merged` are the entries that are known now.
     pub(crate) fn min_versions(&self, merged: &[Arc<E>], now: Timestamp) -> MinVersions {
-        let mut least: BTreeMap<Arc<str>, (u64, u64)> = merged
-            .iter()
-            .map(|entry| (Arc::clone(entry.uid()), (entry.version(), entry.version())))
-            .collect();
-        for (uid, (known, _)) in &self.known {
+        let mut least: BTreeMap<NamespacedUid, (u64, u64)> =
+            merged.iter().map(|entry| (entry.key().clone(), (entry.version(), entry.version()))).collect();
+        for (key, (known, _)) in &self.known {
             let version = known.version();
             let later = version.saturating_add(1);
             let (alive, terminating) = match known {
@@ -126,7 +125,7 @@ impl<E: Entry> Expectations<E> {
                 Known::Terminating(_) => (later, version),
                 Known::NotOurs(_) => (later, later),
             };
-            let floor = least.entry(Arc::clone(uid)).or_default();
+            let floor = least.entry(key.clone()).or_default();
             *floor = (floor.0.max(alive), floor.1.max(terminating));
         }
         MinVersions { began: now, least }
@@ -135,18 +134,18 @@ impl<E: Entry> Expectations<E> {
     /// Records an accepted deletion.
     pub(crate) fn terminating(&mut self, entry: &E, now: Timestamp) {
         let known = Known::Terminating(Arc::new(entry.terminating()));
-        self.known.insert(Arc::clone(entry.uid()), (known, now));
+        self.known.insert(entry.key().clone(), (known, now));
     }
 
     /// Records that the object is gone.
-    pub(crate) fn gone(&mut self, uid: &Arc<str>, now: Timestamp) {
-        self.away(uid, u64::MAX, now);
+    pub(crate) fn gone(&mut self, key: &NamespacedUid, now: Timestamp) {
+        self.away(key, u64::MAX, now);
     }
 
     /// Records that at that version the object had another controller, or none.
-    pub(crate) fn away(&mut self, uid: &Arc<str>, version: u64, now: Timestamp) {
-        if self.known.get(uid).is_none_or(|(known, _)| known.version() <= version) {
-            self.known.insert(Arc::clone(uid), (Known::NotOurs(version), now));
+    pub(crate) fn away(&mut self, key: &NamespacedUid, version: u64, now: Timestamp) {
+        if self.known.get(key).is_none_or(|(known, _)| known.version() <= version) {
+            self.known.insert(key.clone(), (Known::NotOurs(version), now));
         }
     }
 
@@ -155,26 +154,26 @@ impl<E: Entry> Expectations<E> {
         match fact {
             Fact::Is(entry) => self.present(entry, now),
             Fact::Terminating(entry) => self.terminating(&entry, now),
-            Fact::Gone(uid) => self.gone(&uid, now),
-            Fact::NotOurs(uid, version) => self.away(&uid, version, now),
+            Fact::Gone(key) => self.gone(&key, now),
+            Fact::NotOurs(key, version) => self.away(&key, version, now),
         }
     }
 
     /// The UIDs of all expectations.
-    pub(crate) fn uids(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &NamespacedUid> {
         self.known.keys()
     }
 
     /// Whether there is an expectation for this UID.
-    pub(crate) fn knows(&self, uid: &str) -> bool {
-        self.known.contains_key(uid)
+    pub(crate) fn knows(&self, key: &NamespacedUid) -> bool {
+        self.known.contains_key(key)
     }
 
     /// For each accepted deletion that the watch shows now and did not show at the last
     /// [`observe`](Self::observe): how long ago it was accepted.
     pub(crate) fn lags(&self, index: &Index<E>, now: Timestamp) -> Vec<SignedDuration> {
         let own = self.known.iter().filter(|(_, (known, _))| matches!(known, Known::Terminating(_)));
-        own.filter(|(uid, (known, _))| known.is_observed(uid, index))
+        own.filter(|(key, (known, _))| known.is_observed(key, index))
             .map(|(_, (_, since))| now.duration_since(*since))
             .collect()
     }
@@ -187,14 +186,14 @@ impl<E: Entry> Expectations<E> {
     pub(crate) fn observe(&mut self, index: &Index<E>, now: Timestamp) -> bool {
         let mut expired = false;
         let has_listed = std::mem::replace(&mut self.lists, index.lists()) != index.lists();
-        self.known.retain(|uid, (known, since)| {
-            if known.is_observed(uid, index) {
+        self.known.retain(|key, (known, since)| {
+            if known.is_observed(key, index) {
                 return false;
             }
             if !is_old(*since, now) {
                 return true;
             }
-            let is_shown = index.get(uid).is_some();
+            let is_shown = index.get(key).is_some();
             if matches!(known, Known::NotOurs(_)) && !is_shown {
                 return !has_listed;
             }
@@ -206,18 +205,18 @@ impl<E: Entry> Expectations<E> {
 
     /// The time of each entry. A live read compares them with [`confirm`](Self::confirm) when it ends.
     pub(crate) fn dates(&self) -> Dates {
-        Dates(self.known.iter().map(|(uid, (_, since))| (Arc::clone(uid), *since)).collect())
+        Dates(self.known.iter().map(|(key, (_, since))| (key.clone(), *since)).collect())
     }
 
     /// Ends a live read that began with these dates. What the read found is valid from now on, even if the read was slow.
     /// Entries that only the expectations know, that had expired when the read began and that the read did not find, are
     /// dropped. The read did not look for objects that the watch shows in another state.
     pub(crate) fn confirm(&mut self, before: &Dates, began: Timestamp, index: &Index<E>, now: Timestamp) {
-        self.known.retain(|uid, (known, since)| {
-            if before.0.get(uid) == Some(since) {
+        self.known.retain(|key, (known, since)| {
+            if before.0.get(key) == Some(since) {
                 return !is_old(*since, began)
                     || matches!(known, Known::NotOurs(_))
-                    || index.get(uid).is_some();
+                    || index.get(key).is_some();
             }
             *since = now;
             true
@@ -229,7 +228,7 @@ impl<E: Entry> Expectations<E> {
         let read = self
             .known
             .iter()
-            .filter(|(uid, (known, _))| !matches!(known, Known::NotOurs(_)) || index.get(uid).is_some());
+            .filter(|(key, (known, _))| !matches!(known, Known::NotOurs(_)) || index.get(key).is_some());
         let since = read.map(|(_, (_, since))| *since).min()?;
         since.checked_add(BOUND).ok()
     }
@@ -254,34 +253,34 @@ impl<E: Entry> Known<E> {
         }
     }
 
-    fn is_observed(&self, uid: &str, index: &Index<E>) -> bool {
+    fn is_observed(&self, key: &NamespacedUid, index: &Index<E>) -> bool {
         let shows = |shown: &Arc<E>| match self {
             Self::Terminating(_) => shown.is_terminating(),
             Self::Present(_) | Self::NotOurs(_) => shown.version() >= self.version(),
         };
         // An object that was released before and adopted again is not gone because of the old tombstone.
-        index.get(uid).is_some_and(shows)
-            || index.tombstone(uid).is_some_and(|version| version >= self.version())
+        index.get(key).is_some_and(shows)
+            || index.tombstone(key).is_some_and(|version| version >= self.version())
     }
 }
 
 /// The objects of these owners: the cache, overlaid by the expectations. Ordered by UID.
 pub(crate) fn merge<'a, E: Entry>(
-    owners: impl IntoIterator<Item = &'a Arc<str>>,
+    owners: impl IntoIterator<Item = &'a NamespacedUid>,
     index: &Index<E>,
     expectations: &Expectations<E>,
 ) -> Vec<Arc<E>> {
-    let owners: BTreeSet<&Arc<str>> = owners.into_iter().collect();
+    let owners: BTreeSet<&NamespacedUid> = owners.into_iter().collect();
     let shown = owners.iter().flat_map(|owner| index.of_owner(owner));
     let mut merged: Vec<Arc<E>> = shown.cloned().collect();
     // The objects of each owner are ordered already, and a stable sort merges them.
-    merged.sort_by(|one, other| one.uid().cmp(other.uid()));
+    merged.sort_by(|one, other| one.key().cmp(other.key()));
     let (mut added, mut removed) = (Vec::new(), BTreeSet::new());
-    for (uid, (known, _)) in &expectations.known {
-        if known.is_observed(uid, index) {
+    for (key, (known, _)) in &expectations.known {
+        if known.is_observed(key, index) {
             continue;
         }
-        let at = merged.binary_search_by(|entry| entry.uid().cmp(uid));
+        let at = merged.binary_search_by(|entry| entry.key().cmp(key));
         // In its later version an object may have another owner.
         let entry = match known {
             Known::Present(entry) | Known::Terminating(entry) => Some(entry),
@@ -300,7 +299,7 @@ pub(crate) fn merge<'a, E: Entry>(
     }
     if !added.is_empty() {
         merged.append(&mut added);
-        merged.sort_by(|one, other| one.uid().cmp(other.uid()));
+        merged.sort_by(|one, other| one.key().cmp(other.key()));
     }
     merged
 }

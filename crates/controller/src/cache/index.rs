@@ -11,7 +11,7 @@ use kube_runtime::watcher;
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
 use ordereddeployment_sorter::NodeFacts;
-use ordereddeployment_wire::{Family, NodeView};
+use ordereddeployment_wire::{Family, NamespacedUid, NodeView};
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry, single_set, version_of};
 
@@ -25,13 +25,13 @@ pub(crate) enum WatchEvent<E> {
     /// A list begins.
     Begin,
     /// A listed object; without an entry, none of our objects controls it.
-    Listed { uid: Arc<str>, version: u64, entry: Option<E> },
+    Listed { key: NamespacedUid, version: u64, entry: Option<E> },
     /// The list is complete.
     End,
     /// An object was created or changed; without an entry, none of our objects controls it.
-    Applied { uid: Arc<str>, version: u64, entry: Option<E> },
+    Applied { key: NamespacedUid, version: u64, entry: Option<E> },
     /// An object was deleted.
-    Deleted(Arc<str>),
+    Deleted(NamespacedUid),
 }
 
 impl<E> WatchEvent<E> {
@@ -39,43 +39,43 @@ impl<E> WatchEvent<E> {
     where
         K: kube::ResourceExt,
     {
-        let uid = |object: &K| object.uid().unwrap_or_default().into();
+        let key = |object: &K| NamespacedUid::of(object.meta());
         match event {
             watcher::Event::Init => Self::Begin,
             watcher::Event::InitApply(object) => {
-                Self::Listed { uid: uid(&object), version: version_of(&object), entry: entry(object) }
+                Self::Listed { key: key(&object), version: version_of(&object), entry: entry(object) }
             }
             watcher::Event::InitDone => Self::End,
-            watcher::Event::Delete(object) => Self::Deleted(uid(&object)),
+            watcher::Event::Delete(object) => Self::Deleted(key(&object)),
             watcher::Event::Apply(object) => {
-                Self::Applied { uid: uid(&object), version: version_of(&object), entry: entry(object) }
+                Self::Applied { key: key(&object), version: version_of(&object), entry: entry(object) }
             }
         }
     }
 }
 
-/// Objects of one kind, by UID and by the UID of their controller.
+/// Objects of one kind, by their key and by that of their controller.
 #[derive(Debug)]
 pub(crate) struct Index<E> {
-    entries: BTreeMap<Arc<str>, Arc<E>>,
-    by_owner: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<E>>>,
+    entries: BTreeMap<NamespacedUid, Arc<E>>,
+    by_owner: BTreeMap<NamespacedUid, BTreeMap<NamespacedUid, Arc<E>>>,
     /// Tombstones: the version and the time at which the watch showed that an object was deleted or released; recent ones only.
-    tombstones: BTreeMap<Arc<str>, (u64, Timestamp)>,
-    tombstone_times: VecDeque<(Timestamp, Arc<str>)>,
+    tombstones: BTreeMap<NamespacedUid, (u64, Timestamp)>,
+    tombstone_times: VecDeque<(Timestamp, NamespacedUid)>,
     listing: Option<Listing<E>>,
     /// How many lists were completed.
     lists: u64,
     /// Objects that the watch showed for the first time since [`Self::take_added`], by owner.
-    added: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    added: BTreeMap<NamespacedUid, BTreeSet<NamespacedUid>>,
 }
 
 /// A list that is not complete yet.
 #[derive(Debug)]
 struct Listing<E> {
     /// The version of each listed object, and its entry if it is ours.
-    listed: BTreeMap<Arc<str>, (u64, Option<Arc<E>>)>,
+    listed: BTreeMap<NamespacedUid, (u64, Option<Arc<E>>)>,
     /// The first listed entry of each owner.
-    first: BTreeMap<Arc<str>, Arc<E>>,
+    first: BTreeMap<NamespacedUid, Arc<E>>,
 }
 
 impl<E> Default for Index<E> {
@@ -94,99 +94,94 @@ impl<E> Default for Index<E> {
 
 impl<E: Entry> Index<E> {
     /// Applies an event. Returns the owners of the objects that changed.
-    pub(crate) fn apply(&mut self, event: WatchEvent<E>, now: Timestamp) -> BTreeSet<Arc<str>> {
+    pub(crate) fn apply(&mut self, event: WatchEvent<E>, now: Timestamp) -> BTreeSet<NamespacedUid> {
         match event {
             WatchEvent::Begin => {
                 self.listing = Some(Listing { listed: BTreeMap::new(), first: BTreeMap::new() });
             }
-            WatchEvent::Listed { uid, version, entry } => {
+            WatchEvent::Listed { key, version, entry } => {
                 let Some(listing) = &mut self.listing else { return BTreeSet::new() };
-                let known = self.entries.get(&uid);
+                let known = self.entries.get(&key);
                 let is_known = known.is_some();
                 let entry = entry.map(|mut entry| {
                     if let Some(other) = known.or_else(|| listing.first.get(entry.owner())) {
                         entry.share(other);
                     }
                     let entry = Arc::new(entry);
-                    listing.first.entry(Arc::clone(entry.owner())).or_insert_with(|| Arc::clone(&entry));
+                    listing.first.entry(entry.owner().clone()).or_insert_with(|| Arc::clone(&entry));
                     entry
                 });
                 // An object that is not ours is kept only if it was ours before.
                 if entry.is_some() || is_known {
-                    listing.listed.insert(uid, (version, entry));
+                    listing.listed.insert(key, (version, entry));
                 }
             }
             WatchEvent::End => return self.swap(now),
-            WatchEvent::Applied { uid, version, entry } => {
-                let removed = self.remove(&uid);
-                let mut owners: BTreeSet<_> = removed.iter().map(|old| Arc::clone(old.owner())).collect();
+            WatchEvent::Applied { key, version, entry } => {
+                let removed = self.remove(&key);
+                let mut owners: BTreeSet<_> = removed.iter().map(|old| old.owner().clone()).collect();
                 match entry {
                     Some(mut entry) => {
                         let other = removed.as_ref().or_else(|| self.of_owner(entry.owner()).next());
                         if let Some(other) = other {
                             entry.share(other);
                         }
-                        let owner = Arc::clone(entry.owner());
+                        let owner = entry.owner().clone();
                         if removed.is_none() {
-                            self.added.entry(Arc::clone(&owner)).or_default().insert(uid);
+                            self.added.entry(owner.clone()).or_default().insert(key);
                         }
                         owners.insert(owner);
                         self.insert(Arc::new(entry));
                     }
-                    None => self.leaves(uid, removed.is_some(), version, now),
+                    None => self.leaves(key, removed.is_some(), version, now),
                 }
                 return owners;
             }
-            WatchEvent::Deleted(uid) => {
-                let removed = self.remove(&uid);
+            WatchEvent::Deleted(key) => {
+                let removed = self.remove(&key);
                 // A standby takes no additions: without this they would grow with every pod that it ever saw.
                 if let Some(added) = removed.as_ref().and_then(|old| self.added.get_mut(old.owner())) {
-                    added.remove(&uid);
+                    added.remove(&key);
                 }
-                self.leaves(uid, removed.is_some(), u64::MAX, now);
-                return removed.iter().map(|old| Arc::clone(old.owner())).collect();
+                self.leaves(key, removed.is_some(), u64::MAX, now);
+                return removed.iter().map(|old| old.owner().clone()).collect();
             }
         }
         BTreeSet::new()
     }
 
-    pub(crate) fn get(&self, uid: &str) -> Option<&Arc<E>> {
-        self.entries.get(uid)
+    pub(crate) fn get(&self, key: &NamespacedUid) -> Option<&Arc<E>> {
+        self.entries.get(key)
     }
 
-    /// The objects that this owner controls, ordered by UID.
-    pub(crate) fn of_owner(&self, owner: &str) -> impl Iterator<Item = &Arc<E>> {
+    /// The objects that this owner controls, ordered by their keys.
+    pub(crate) fn of_owner(&self, owner: &NamespacedUid) -> impl Iterator<Item = &Arc<E>> {
         self.by_owner.get(owner).into_iter().flat_map(BTreeMap::values)
     }
 
     /// The objects of this owner that the watch showed for the first time since the last call, as it shows them now.
-    pub(crate) fn take_added(&mut self, owner: &str) -> Vec<Arc<E>> {
+    pub(crate) fn take_added(&mut self, owner: &NamespacedUid) -> Vec<Arc<E>> {
         let added = self.added.remove(owner).unwrap_or_default();
-        added
-            .iter()
-            .filter_map(|uid| self.get(uid))
-            .filter(|entry| **entry.owner() == *owner)
-            .cloned()
-            .collect()
+        added.iter().filter_map(|key| self.get(key)).filter(|entry| entry.owner() == owner).cloned().collect()
     }
 
     /// The version of the tombstone, if the watch showed it before that time.
-    pub(crate) fn tombstone_before(&self, uid: &str, time: Timestamp) -> Option<u64> {
-        self.tombstones.get(uid).filter(|(_, since)| *since < time).map(|(version, _)| *version)
+    pub(crate) fn tombstone_before(&self, key: &NamespacedUid, time: Timestamp) -> Option<u64> {
+        self.tombstones.get(key).filter(|(_, since)| *since < time).map(|(version, _)| *version)
     }
 
     /// Replaces a cached entry with a live read of an older version, and drops the tombstone: the API server went back in time.
     pub(crate) fn rewind(&mut self, entry: E, now: Timestamp) {
-        self.tombstones.remove(entry.uid());
-        if self.entries.contains_key(entry.uid()) {
-            let (uid, version) = (Arc::clone(entry.uid()), entry.version());
-            self.apply(WatchEvent::Applied { uid, version, entry: Some(entry) }, now);
+        self.tombstones.remove(entry.key());
+        if self.entries.contains_key(entry.key()) {
+            let (key, version) = (entry.key().clone(), entry.version());
+            self.apply(WatchEvent::Applied { key, version, entry: Some(entry) }, now);
         }
     }
 
     /// The version at which the watch showed that this object is gone; the largest number for a deletion.
-    pub(crate) fn tombstone(&self, uid: &str) -> Option<u64> {
-        self.tombstones.get(uid).map(|(version, _)| *version)
+    pub(crate) fn tombstone(&self, key: &NamespacedUid) -> Option<u64> {
+        self.tombstones.get(key).map(|(version, _)| *version)
     }
 
     /// How many lists were completed. After one, the watch shows nothing older than the list.
@@ -194,29 +189,29 @@ impl<E: Entry> Index<E> {
         self.lists
     }
 
-    fn swap(&mut self, now: Timestamp) -> BTreeSet<Arc<str>> {
+    fn swap(&mut self, now: Timestamp) -> BTreeSet<NamespacedUid> {
         self.lists += 1;
         let listed = self.listing.take().map(|listing| listing.listed).unwrap_or_default();
         let mut owners = BTreeSet::new();
         let known = std::mem::take(&mut self.entries);
-        for (uid, old) in &known {
-            match listed.get(uid) {
+        for (key, old) in &known {
+            match listed.get(key) {
                 Some((version, Some(_))) if *version == old.version() => {}
-                Some((_, Some(new))) => owners.extend([Arc::clone(old.owner()), Arc::clone(new.owner())]),
+                Some((_, Some(new))) => owners.extend([old.owner().clone(), new.owner().clone()]),
                 given_away_or_gone => {
-                    owners.insert(Arc::clone(old.owner()));
+                    owners.insert(old.owner().clone());
                     let version = given_away_or_gone.map_or(u64::MAX, |(version, _)| *version);
-                    self.add_tombstone(Arc::clone(uid), version, now);
+                    self.add_tombstone(key.clone(), version, now);
                 }
             }
         }
         self.by_owner.clear();
         // After a list, a live read is due anyway.
         self.added.clear();
-        for (uid, (_, entry)) in listed {
+        for (key, (_, entry)) in listed {
             let Some(entry) = entry else { continue };
-            if !known.contains_key(&uid) {
-                owners.insert(Arc::clone(entry.owner()));
+            if !known.contains_key(&key) {
+                owners.insert(entry.owner().clone());
             }
             self.insert(entry);
         }
@@ -224,16 +219,16 @@ impl<E: Entry> Index<E> {
     }
 
     fn insert(&mut self, entry: Arc<E>) {
-        self.tombstones.remove(entry.uid());
-        let of_owner = self.by_owner.entry(Arc::clone(entry.owner())).or_default();
-        of_owner.insert(Arc::clone(entry.uid()), Arc::clone(&entry));
-        self.entries.insert(Arc::clone(entry.uid()), entry);
+        self.tombstones.remove(entry.key());
+        let of_owner = self.by_owner.entry(entry.owner().clone()).or_default();
+        of_owner.insert(entry.key().clone(), Arc::clone(&entry));
+        self.entries.insert(entry.key().clone(), entry);
     }
 
-    fn remove(&mut self, uid: &str) -> Option<Arc<E>> {
-        let entry = self.entries.remove(uid)?;
+    fn remove(&mut self, key: &NamespacedUid) -> Option<Arc<E>> {
+        let entry = self.entries.remove(key)?;
         if let Some(of_owner) = self.by_owner.get_mut(entry.owner()) {
-            of_owner.remove(uid);
+            of_owner.remove(key);
             if of_owner.is_empty() {
                 self.by_owner.remove(entry.owner());
                 self.added.remove(entry.owner());
@@ -243,13 +238,13 @@ impl<E: Entry> Index<E> {
     }
 
     /// Adds a tombstone for an object that is deleted or no longer ours. An object that was never ours gets none.
-    fn leaves(&mut self, uid: Arc<str>, was_ours: bool, version: u64, now: Timestamp) {
-        if was_ours || self.tombstones.contains_key(&uid) {
-            self.add_tombstone(uid, version, now);
+    fn leaves(&mut self, key: NamespacedUid, was_ours: bool, version: u64, now: Timestamp) {
+        if was_ours || self.tombstones.contains_key(&key) {
+            self.add_tombstone(key, version, now);
         }
     }
 
-    fn add_tombstone(&mut self, uid: Arc<str>, version: u64, now: Timestamp) {
+    fn add_tombstone(&mut self, key: NamespacedUid, version: u64, now: Timestamp) {
         while self
             .tombstone_times
             .front()
@@ -261,13 +256,10 @@ impl<E: Entry> Index<E> {
                 self.tombstones.remove(&old);
             }
         }
-        self.tombstone_times.push_back((now, Arc::clone(&uid)));
-        self.tombstones.insert(uid, (version, now));
+        self.tombstone_times.push_back((now, key.clone()));
+        self.tombstones.insert(key, (version, now));
     }
 }
-
-/// The namespace and the labels of an orphaned pod.
-type Orphan = (Option<String>, BTreeMap<String, String>);
 
 /// The namespace and the name of an OrderedDeployment to reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -280,17 +272,17 @@ pub(crate) struct DeploymentName {
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     family: Family,
-    /// UIDs of the ReplicaSets without a Deployment, by the name under which they are reconciled.
-    singles: BTreeMap<DeploymentName, Arc<str>>,
+    /// The ReplicaSets without a Deployment, by the name under which they are reconciled.
+    singles: BTreeMap<DeploymentName, NamespacedUid>,
     pub(crate) pods: Index<PodEntry>,
     pub(crate) sets: Index<SetEntry>,
     nodes: BTreeMap<Arc<str>, NodeFacts>,
     listed_nodes: Option<BTreeMap<Arc<str>, NodeFacts>>,
-    /// UIDs of deployments whose selector matches an orphan: a live read adopts it.
-    adopters: BTreeSet<Arc<str>>,
-    /// Orphaned pods, by UID: a set that appears later may select them. For OrderedReplicaSets only pods with a hash: the selector
+    /// Deployments whose selector matches an orphan: a live read adopts it.
+    adopters: BTreeSet<NamespacedUid>,
+    /// The labels of orphaned pods: a set that appears later may select them. For OrderedReplicaSets only pods with a hash: the selector
     /// of each of them requires it.
-    orphans: BTreeMap<Arc<str>, Orphan>,
+    orphans: BTreeMap<NamespacedUid, BTreeMap<String, String>>,
     /// How many lists were completed. Events between two lists can be missed.
     lists: u64,
 }
@@ -311,8 +303,8 @@ impl Cache {
         self.singles.keys()
     }
 
-    /// The UIDs of all ReplicaSets without a Deployment.
-    pub(crate) fn singles(&self) -> impl Iterator<Item = &Arc<str>> {
+    /// All ReplicaSets without a Deployment.
+    pub(crate) fn singles(&self) -> impl Iterator<Item = &NamespacedUid> {
         self.singles.values()
     }
 
@@ -325,11 +317,11 @@ impl Cache {
         self.lists += u64::from(matches!(event, WatchEvent::End));
         match &event {
             WatchEvent::Begin => self.orphans.clear(),
-            WatchEvent::Applied { uid, .. } | WatchEvent::Deleted(uid) => _ = self.orphans.remove(uid),
+            WatchEvent::Applied { key, .. } | WatchEvent::Deleted(key) => _ = self.orphans.remove(key),
             WatchEvent::Listed { .. } | WatchEvent::End => {}
         }
         let sets = self.pods.apply(event, now);
-        sets.iter().filter_map(|uid| self.sets.get(uid)).map(|set| deployment_of(set)).collect()
+        sets.iter().filter_map(|key| self.sets.get(key)).map(|set| deployment_of(set)).collect()
     }
 
     /// Applies an event of a set. Returns the deployments to reconcile.
@@ -340,30 +332,30 @@ impl Cache {
     ) -> BTreeSet<DeploymentName> {
         self.lists += u64::from(matches!(event, WatchEvent::End));
         // The name of the deployment of a deleted set is known only before the event is applied.
-        let mut names: BTreeMap<Arc<str>, DeploymentName> = BTreeMap::new();
+        let mut names: BTreeMap<NamespacedUid, DeploymentName> = BTreeMap::new();
         let known: Vec<_> = match &event {
             WatchEvent::End => self.sets.entries.values().collect(),
-            WatchEvent::Applied { uid, .. } | WatchEvent::Deleted(uid) => {
-                self.sets.get(uid).into_iter().collect()
+            WatchEvent::Applied { key, .. } | WatchEvent::Deleted(key) => {
+                self.sets.get(key).into_iter().collect()
             }
             WatchEvent::Begin | WatchEvent::Listed { .. } => Vec::new(),
         };
-        names.extend(known.into_iter().map(|set| (Arc::clone(set.owner()), deployment_of(set))));
+        names.extend(known.into_iter().map(|set| (set.owner().clone(), deployment_of(set))));
         if let WatchEvent::Applied { entry: Some(set), .. } = &event
             && !set.is_terminating()
             && self.has_orphan_of(&set.object)
         {
             // Pods that were orphaned before the watch showed this set.
-            self.let_adopt(Arc::clone(set.owner()));
+            self.let_adopt(set.owner().clone());
         }
-        if let WatchEvent::Applied { uid, entry: Some(set), .. } = &event
-            && self.sets.get(uid).is_some_and(|known| known.owner() != set.owner())
+        if let WatchEvent::Applied { key, entry: Some(set), .. } = &event
+            && self.sets.get(key).is_some_and(|known| known.owner() != set.owner())
         {
             // Pods that were created for the former owner: the new one reads them live.
-            self.let_adopt(Arc::clone(set.owner()));
+            self.let_adopt(set.owner().clone());
         }
         let changed = match &event {
-            WatchEvent::Applied { uid, .. } | WatchEvent::Deleted(uid) => Some(Arc::clone(uid)),
+            WatchEvent::Applied { key, .. } | WatchEvent::Deleted(key) => Some(key.clone()),
             WatchEvent::Begin | WatchEvent::Listed { .. } | WatchEvent::End => None,
         };
         let is_in_list = matches!(event, WatchEvent::Begin | WatchEvent::Listed { .. });
@@ -373,7 +365,7 @@ impl Cache {
         }
         for owner in &owners {
             if let Some(set) = self.sets.of_owner(owner).next() {
-                names.insert(Arc::clone(owner), deployment_of(set));
+                names.insert(owner.clone(), deployment_of(set));
             }
         }
         names.into_iter().filter(|(owner, _)| owners.contains(owner)).map(|(_, name)| name).collect()
@@ -381,7 +373,11 @@ impl Cache {
 
     /// Updates the ReplicaSets without a Deployment after an event of this set, or after a list. `before`: the names under which the
     /// changed sets were reconciled.
-    fn record_singles(&mut self, changed: Option<&Arc<str>>, before: &BTreeMap<Arc<str>, DeploymentName>) {
+    fn record_singles(
+        &mut self,
+        changed: Option<&NamespacedUid>,
+        before: &BTreeMap<NamespacedUid, DeploymentName>,
+    ) {
         if self.family == Family::Ordered {
             return;
         }
@@ -391,11 +387,11 @@ impl Cache {
         let singles = &mut self.singles;
         let mut add = |set: &SetEntry| {
             if single_set(&set.deployment).is_some() {
-                singles.insert(deployment_of(set), Arc::clone(&set.set.uid));
+                singles.insert(deployment_of(set), set.key().clone());
             }
         };
         match changed {
-            Some(uid) => self.sets.get(uid).into_iter().for_each(|set| add(set)),
+            Some(key) => self.sets.get(key).into_iter().for_each(|set| add(set)),
             None => self.sets.entries.values().for_each(|set| add(set)),
         }
     }
@@ -424,39 +420,38 @@ impl Cache {
     /// Returns the deployments that may adopt it.
     pub(crate) fn apply_orphan(
         &mut self,
-        uid: &str,
-        namespace: Option<&str>,
+        key: &NamespacedUid,
         labels: &BTreeMap<String, String>,
     ) -> BTreeSet<DeploymentName> {
         if labels.contains_key(POD_TEMPLATE_HASH) || self.family == Family::Plain {
-            self.orphans.insert(uid.into(), (namespace.map(str::to_owned), labels.clone()));
+            self.orphans.insert(key.clone(), labels.clone());
         }
         let matches = |set: &SetEntry| {
             !set.is_terminating()
-                && set.object.metadata.namespace.as_deref() == namespace
+                && set.key().namespace() == key.namespace()
                 && set.object.spec.selector.matches(labels)
         };
         let sets: Vec<_> = self.sets.entries.values().filter(|set| matches(set)).cloned().collect();
         for set in &sets {
-            self.let_adopt(Arc::clone(set.owner()));
+            self.let_adopt(set.owner().clone());
         }
         sets.iter().map(|set| deployment_of(set)).collect()
     }
 
     /// Whether that set selects an orphaned pod.
     pub(crate) fn has_orphan_of(&self, set: &OrderedReplicaSet) -> bool {
-        self.orphans.values().any(|(namespace, labels)| {
-            *namespace == set.metadata.namespace && set.spec.selector.matches(labels)
+        self.orphans.iter().any(|(key, labels)| {
+            Some(&**key.namespace()) == set.metadata.namespace.as_deref() && set.spec.selector.matches(labels)
         })
     }
 
     /// Marks this deployment: its next reconciliation may adopt an orphan.
-    pub(crate) fn let_adopt(&mut self, deployment: Arc<str>) {
+    pub(crate) fn let_adopt(&mut self, deployment: NamespacedUid) {
         self.adopters.insert(deployment);
     }
 
     /// Whether there is an orphan to adopt since the last call; removes the mark.
-    pub(crate) fn may_adopt(&mut self, deployment: &str) -> bool {
+    pub(crate) fn may_adopt(&mut self, deployment: &NamespacedUid) -> bool {
         self.adopters.remove(deployment)
     }
 
@@ -484,11 +479,11 @@ mod tests {
     use serde_json::json;
 
     use super::{
-        Arc, BTreeSet, Cache, DeploymentName, Index, POD_TEMPLATE_HASH, PodEntry, SetEntry,
+        BTreeSet, Cache, DeploymentName, Index, NamespacedUid, POD_TEMPLATE_HASH, PodEntry, SetEntry,
         TOMBSTONE_LIFETIME, Timestamp, WatchEvent,
     };
     use crate::cache::entry::Entry;
-    use crate::testing::{pod, pod_of};
+    use crate::testing::{key, pod, pod_of};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -496,16 +491,16 @@ mod tests {
 
     fn applied(entry: PodEntry) -> WatchEvent<PodEntry> {
         use crate::cache::entry::Entry;
-        WatchEvent::Applied { uid: Arc::clone(entry.uid()), version: entry.version(), entry: Some(entry) }
+        WatchEvent::Applied { key: entry.key().clone(), version: entry.version(), entry: Some(entry) }
     }
 
     fn listed(entry: PodEntry) -> WatchEvent<PodEntry> {
         use crate::cache::entry::Entry;
-        WatchEvent::Listed { uid: Arc::clone(entry.uid()), version: entry.version(), entry: Some(entry) }
+        WatchEvent::Listed { key: entry.key().clone(), version: entry.version(), entry: Some(entry) }
     }
 
-    fn owners(uids: &[&str]) -> BTreeSet<Arc<str>> {
-        uids.iter().map(|uid| Arc::from(*uid)).collect()
+    fn owners(uids: &[&str]) -> BTreeSet<NamespacedUid> {
+        uids.iter().map(|uid| key(uid)).collect()
     }
 
     #[test]
@@ -516,11 +511,11 @@ mod tests {
         }
         assert!(index.apply(WatchEvent::Begin, at(1)).is_empty());
         index.apply(listed(pod_of("s1", "a", 1)), at(1));
-        index.apply(WatchEvent::Listed { uid: "c".into(), version: 7, entry: None }, at(1));
+        index.apply(WatchEvent::Listed { key: key("c"), version: 7, entry: None }, at(1));
         assert_eq!(index.apply(WatchEvent::End, at(1)), owners(&["s1", "s2"]));
-        assert!(index.get("a").is_some() && index.get("b").is_none());
-        assert_eq!((index.tombstone("b"), index.tombstone("c")), (Some(u64::MAX), Some(7)));
-        assert_eq!(index.of_owner("s2").count(), 0);
+        assert!(index.get(&key("a")).is_some() && index.get(&key("b")).is_none());
+        assert_eq!((index.tombstone(&key("b")), index.tombstone(&key("c"))), (Some(u64::MAX), Some(7)));
+        assert_eq!(index.of_owner(&key("s2")).count(), 0);
     }
 
     #[test]
@@ -548,7 +543,7 @@ mod tests {
         index.apply(applied(pod("a", 1)), at(0));
         index.apply(WatchEvent::Begin, at(1));
         index.apply(listed(pod("b", 2)), at(1));
-        assert!(index.get("a").is_some() && index.get("b").is_none());
+        assert!(index.get(&key("a")).is_some() && index.get(&key("b")).is_none());
     }
 
     #[test]
@@ -556,22 +551,22 @@ mod tests {
         let mut index = Index::default();
         index.apply(applied(pod_of("s1", "a", 1)), at(0));
         assert_eq!(index.apply(applied(pod_of("s2", "a", 2)), at(0)), owners(&["s1", "s2"]));
-        let away = WatchEvent::Applied { uid: "a".into(), version: 3, entry: None };
+        let away = WatchEvent::Applied { key: key("a"), version: 3, entry: None };
         assert_eq!(index.apply(away, at(0)), owners(&["s2"]));
-        assert_eq!(index.tombstone("a"), Some(3));
-        index.apply(WatchEvent::Applied { uid: "a".into(), version: 4, entry: None }, at(0));
-        assert_eq!(index.tombstone("a"), Some(4));
+        assert_eq!(index.tombstone(&key("a")), Some(3));
+        index.apply(WatchEvent::Applied { key: key("a"), version: 4, entry: None }, at(0));
+        assert_eq!(index.tombstone(&key("a")), Some(4));
         index.apply(applied(pod_of("s1", "a", 5)), at(0));
-        assert_eq!(index.tombstone("a"), None);
+        assert_eq!(index.tombstone(&key("a")), None);
     }
 
     #[test]
     fn pods_of_other_controllers_get_no_tombstone() {
         let mut index = Index::<PodEntry>::default();
-        let foreign = WatchEvent::Applied { uid: "x".into(), version: 1, entry: None };
+        let foreign = WatchEvent::Applied { key: key("x"), version: 1, entry: None };
         assert_eq!(index.apply(foreign, at(0)), owners(&[]));
-        assert_eq!(index.apply(WatchEvent::Deleted("x".into()), at(0)), owners(&[]));
-        assert_eq!(index.tombstone("x"), None);
+        assert_eq!(index.apply(WatchEvent::Deleted(key("x")), at(0)), owners(&[]));
+        assert_eq!(index.tombstone(&key("x")), None);
     }
 
     #[test]
@@ -579,10 +574,10 @@ mod tests {
         let mut index = Index::default();
         for (uid, second) in [("a", 0), ("b", 1), ("c", TOMBSTONE_LIFETIME.as_secs() + 2)] {
             index.apply(applied(pod(uid, 1)), at(second));
-            index.apply(WatchEvent::Deleted(uid.into()), at(second));
+            index.apply(WatchEvent::Deleted(key(uid)), at(second));
         }
-        assert_eq!((index.tombstone("a"), index.tombstone("b")), (None, None));
-        assert_eq!(index.tombstone("c"), Some(u64::MAX));
+        assert_eq!((index.tombstone(&key("a")), index.tombstone(&key("b"))), (None, None));
+        assert_eq!(index.tombstone(&key("c")), Some(u64::MAX));
     }
 
     fn set(uid: &str, deployment: &str, version: u64) -> SetEntry {
@@ -615,29 +610,29 @@ mod tests {
     fn a_revision_is_stored_as_its_difference_from_the_first_one_seen() {
         let of = |number| {
             let entry = revision(number);
-            (Arc::clone(entry.uid()), entry.version(), Some(entry))
+            (entry.key().clone(), entry.version(), Some(entry))
         };
         let listed = |number| {
-            let (uid, version, entry) = of(number);
-            WatchEvent::Listed { uid, version, entry }
+            let (key, version, entry) = of(number);
+            WatchEvent::Listed { key, version, entry }
         };
         let mut index = Index::default();
-        let (uid, version, entry) = of(4);
+        let (last, version, entry) = of(4);
         for event in [
             WatchEvent::Begin,
             listed(1),
             listed(2),
             listed(3),
             WatchEvent::End,
-            WatchEvent::Applied { uid, version, entry },
+            WatchEvent::Applied { key: last, version, entry },
         ] {
             index.apply(event, at(0));
         }
         let bytes: Vec<usize> =
-            index.of_owner("web-uid").map(|entry| entry.set.template.own_bytes()).collect();
+            index.of_owner(&key("web-uid")).map(|entry| entry.set.template.own_bytes()).collect();
         assert!(bytes[0] > 1000, "{bytes:?}");
         assert!(bytes[1..].iter().all(|bytes| *bytes < 256), "{bytes:?}");
-        assert_eq!(index.get("s3").unwrap().set.template, revision(3).set.template);
+        assert_eq!(index.get(&key("s3")).unwrap().set.template, revision(3).set.template);
     }
 
     #[test]
@@ -646,17 +641,15 @@ mod tests {
         let mut selects = set("s1", "web", 1);
         let wanted = std::collections::BTreeMap::from([("app".to_owned(), "web".to_owned())]);
         selects.object.spec.selector.match_labels = Some(wanted.clone());
-        let shown = WatchEvent::Applied { uid: "s1".into(), version: 1, entry: Some(selects) };
+        let shown = WatchEvent::Applied { key: key("s1"), version: 1, entry: Some(selects) };
         cache.apply_set(shown, at(0));
-        assert!(cache.apply_orphan("p", Some("other"), &wanted).is_empty());
-        assert!(
-            cache.apply_orphan("p", Some("shop"), &[("app".to_owned(), "x".to_owned())].into()).is_empty()
-        );
-        assert!(!cache.may_adopt("web-uid"));
+        assert!(cache.apply_orphan(&NamespacedUid::new("other", "p"), &wanted).is_empty());
+        assert!(cache.apply_orphan(&key("p"), &[("app".to_owned(), "x".to_owned())].into()).is_empty());
+        assert!(!cache.may_adopt(&key("web-uid")));
         let web = BTreeSet::from([DeploymentName { namespace: "shop".into(), name: "web".into() }]);
-        assert_eq!(cache.apply_orphan("p", Some("shop"), &wanted), web);
-        assert!(cache.may_adopt("web-uid"));
-        assert!(!cache.may_adopt("web-uid"));
+        assert_eq!(cache.apply_orphan(&key("p"), &wanted), web);
+        assert!(cache.may_adopt(&key("web-uid")));
+        assert!(!cache.may_adopt(&key("web-uid")));
     }
 
     #[test]
@@ -664,27 +657,26 @@ mod tests {
         let mut cache = Cache::default();
         let shown = |deployment| {
             let entry = set("s1", deployment, 1);
-            WatchEvent::Applied { uid: "s1".into(), version: 1, entry: Some(entry) }
+            WatchEvent::Applied { key: key("s1"), version: 1, entry: Some(entry) }
         };
         cache.apply_set(shown("web"), at(0));
         cache.apply_set(shown("web"), at(0));
-        assert!(!cache.may_adopt("web-uid"));
+        assert!(!cache.may_adopt(&key("web-uid")));
         cache.apply_set(shown("api"), at(0));
-        assert!(cache.may_adopt("api-uid") && !cache.may_adopt("web-uid"));
+        assert!(cache.may_adopt(&key("api-uid")) && !cache.may_adopt(&key("web-uid")));
     }
 
     #[test]
     fn an_orphan_seen_before_its_set_is_offered_when_the_set_appears() {
         let mut cache = Cache::default();
         let wanted = std::collections::BTreeMap::from([(POD_TEMPLATE_HASH.to_owned(), "h".to_owned())]);
-        cache.apply_orphan("p", Some("shop"), &wanted);
+        cache.apply_orphan(&key("p"), &wanted);
         let mut see = |change: fn(&mut SetEntry)| {
             let mut selects = set("s1", "web", 1);
             selects.object.spec.selector.match_labels = Some(wanted.clone());
             change(&mut selects);
-            cache
-                .apply_set(WatchEvent::Applied { uid: "s1".into(), version: 1, entry: Some(selects) }, at(0));
-            cache.may_adopt("web-uid")
+            cache.apply_set(WatchEvent::Applied { key: key("s1"), version: 1, entry: Some(selects) }, at(0));
+            cache.may_adopt(&key("web-uid"))
         };
         assert!(see(|_| ()));
         assert!(!see(|set| set.set.terminating = true));
@@ -696,10 +688,10 @@ mod tests {
         let mut cache = Cache::default();
         let web = BTreeSet::from([DeploymentName { namespace: "shop".into(), name: "web".into() }]);
         assert!(cache.apply_pod(applied(pod_of("s1", "a", 1)), at(0)).is_empty());
-        let shown = WatchEvent::Applied { uid: "s1".into(), version: 1, entry: Some(set("s1", "web", 1)) };
+        let shown = WatchEvent::Applied { key: key("s1"), version: 1, entry: Some(set("s1", "web", 1)) };
         assert_eq!(cache.apply_set(shown, at(0)), web);
         assert_eq!(cache.apply_pod(applied(pod_of("s1", "a", 2)), at(0)), web);
-        assert_eq!(cache.apply_pod(WatchEvent::Deleted("a".into()), at(0)), web);
+        assert_eq!(cache.apply_pod(WatchEvent::Deleted(key("a")), at(0)), web);
         cache.apply_set(WatchEvent::Begin, at(0));
         assert_eq!(cache.apply_set(WatchEvent::End, at(0)), web);
         assert_eq!(cache.lists(), 1);

@@ -221,7 +221,7 @@ impl Reconciler<'_> {
     fn is_resized(&self) -> bool {
         let cache = self.ctx.cache();
         let resized = |entry: &Arc<SetEntry>| {
-            let shown = cache.sets.get(entry.uid()).filter(|shown| shown.version() > entry.version());
+            let shown = cache.sets.get(entry.key()).filter(|shown| shown.version() > entry.version());
             shown.is_some_and(|shown| shown.set.replicas != entry.set.replicas)
         };
         self.ctx.family == Family::Plain && self.observation.sets.iter().any(resized)
@@ -231,11 +231,11 @@ impl Reconciler<'_> {
     /// reconciled under another name, at the same time.
     fn check_set_exists(&self, set: &SetEntry) -> Result<(), Interrupt> {
         let cache = self.ctx.cache();
-        let shown = cache.sets.get(set.uid());
+        let shown = cache.sets.get(set.key());
         let leaves = shown.is_some_and(|shown| {
             shown.is_terminating() || (shown.version() > set.version() && shown.owner() != set.owner())
         });
-        let is_gone = cache.sets.tombstone(set.uid()).is_some_and(|version| version >= set.version());
+        let is_gone = cache.sets.tombstone(set.key()).is_some_and(|version| version >= set.version());
         if leaves || is_gone { Err(Interrupt::DecideAgain) } else { Ok(()) }
     }
 
@@ -246,9 +246,9 @@ impl Reconciler<'_> {
         wanted: &Wanted,
     ) -> Result<(), Interrupt> {
         self.check_still_wanted(wanted)?;
-        let cache = self.ctx.cache();
+        let (cache, key) = (self.ctx.cache(), &self.key);
         let changed = targets.any(|target| {
-            let Some(shown) = cache.pods.get(target.uid()) else { return false };
+            let Some(shown) = cache.pods.get(&key.sibling(Arc::clone(target.uid()))) else { return false };
             let (decided_on, now) = (&target.pod, &shown.pod);
             shown.version() > number(&decided_on.resource_version)
                 && (decided_on.facts.priority, &decided_on.point) != (now.facts.priority, &now.point)

@@ -62,7 +62,7 @@ impl Reconciler<'_> {
         let patch = owners_patch(&set.metadata, &with(&set.metadata, owner));
         let name = set.name_any();
         let adopted = self.requests.patch::<OrderedReplicaSet>(&self.namespace, &name, &patch).await;
-        let is_ours = |entry: &SetEntry| *entry.owner() == self.uid;
+        let is_ours = |entry: &SetEntry| *entry.owner() == self.key;
         let outcome = match adopted {
             Ok(set) => SetEntry::of(set).filter(is_ours).ok_or(Failed::Altered),
             Err(error) => Err(Failed::Refused(error)),
@@ -88,7 +88,7 @@ impl Reconciler<'_> {
         let patch = owners_patch(&pod.metadata, &with(&pod.metadata, owner));
         let name = pod.name_any();
         let adopted = self.requests.patch::<PodView>(&self.namespace, &name, &patch).await;
-        let is_ours = |entry: &PodEntry| entry.owner() == set.uid();
+        let is_ours = |entry: &PodEntry| entry.owner() == set.key();
         let outcome = match adopted {
             Ok(pod) => PodEntry::of(self.ctx.family, &pod).filter(is_ours).ok_or(Failed::Altered),
             Err(error) => Err(Failed::Refused(error)),
@@ -125,16 +125,16 @@ impl Reconciler<'_> {
                 // The set is deleted, terminating, or matches again.
                 other => {
                     let other = other.map(|found| (version_of(&found), SetEntry::of(found)));
-                    self.record_set(Fact::read(entry.uid(), other));
+                    self.record_set(Fact::read(entry.key(), other));
                     continue;
                 }
             };
-            let patch = owners_patch(&found.metadata, &without(&found.metadata, &self.uid));
+            let patch = owners_patch(&found.metadata, &without(&found.metadata, self.key.uid()));
             let released = self.requests.patch::<OrderedReplicaSet>(&self.namespace, name, &patch).await;
             let outcome = released.map_err(Failed::Refused);
             let claim = Claim { verb: "release", kind: "set", name: name.clone(), set: None, outcome };
             if let Some(set) = self.record_claim(Some(claim)) {
-                self.record_set(Fact::NotOurs(Arc::clone(entry.uid()), version_of(&set)));
+                self.record_set(Fact::NotOurs(entry.key().clone(), version_of(&set)));
             }
         }
         Ok(requested)
@@ -144,7 +144,7 @@ impl Reconciler<'_> {
     async fn release_pods(&mut self) -> Result<bool, Error> {
         let mut requested = false;
         for entry in self.observation.pods.clone() {
-            let set = self.observation.set(entry.owner()).filter(|set| !set.is_terminating());
+            let set = self.observation.set_that_owns(&entry).filter(|set| !set.is_terminating());
             let Some(set) = set
                 .filter(|set| !entry.is_terminating() && !set.object.spec.selector.matches(&entry.labels))
                 .cloned()
@@ -165,7 +165,7 @@ impl Reconciler<'_> {
                 other => {
                     let other =
                         other.map(|found| (version_of(&found), PodEntry::of(self.ctx.family, &found)));
-                    self.record_pod(Fact::read(entry.uid(), other));
+                    self.record_pod(Fact::read(entry.key(), other));
                     continue;
                 }
             };
@@ -175,7 +175,7 @@ impl Reconciler<'_> {
             let of = Some(Arc::clone(set.uid()));
             let claim = Claim { verb: "release", kind: "pod", name: name.clone(), set: of, outcome };
             if let Some(pod) = self.record_claim(Some(claim)) {
-                self.record_pod(Fact::NotOurs(Arc::clone(entry.uid()), version_of(&pod)));
+                self.record_pod(Fact::NotOurs(entry.key().clone(), version_of(&pod)));
             }
         }
         Ok(requested)

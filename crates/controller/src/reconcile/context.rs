@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kube::ResourceExt;
 use kube_runtime::reflector::{ObjectRef, Store};
 use ordereddeployment_api::OrderedDeployment;
-use ordereddeployment_wire::Family;
+use ordereddeployment_wire::{Family, NamespacedUid};
 
 use crate::cache::entry::single_set;
 use crate::cache::index::Cache;
@@ -36,7 +36,7 @@ struct OwnWrites {
 /// A write whose response has not arrived.
 pub(crate) struct OwnWrite<'c> {
     ctx: &'c Context,
-    uid: String,
+    key: NamespacedUid,
 }
 
 impl OwnWrite<'_> {
@@ -44,7 +44,7 @@ impl OwnWrite<'_> {
     /// which no reconciliation was requested.
     pub(crate) fn end(self, stored: Option<&OrderedDeployment>) -> bool {
         let mut written = self.ctx.written();
-        let own = written.entry(self.uid.clone()).or_default();
+        let own = written.entry(self.key.clone()).or_default();
         if let Some(version) = stored.and_then(ResourceExt::resource_version) {
             if own.versions.len() == OWN_WRITES {
                 own.versions.pop_front();
@@ -58,7 +58,7 @@ impl OwnWrite<'_> {
 
 impl Drop for OwnWrite<'_> {
     fn drop(&mut self) {
-        if let Some(own) = self.ctx.written().get_mut(&self.uid) {
+        if let Some(own) = self.ctx.written().get_mut(&self.key) {
             own.shown = None;
         }
     }
@@ -84,9 +84,9 @@ pub(crate) struct Context {
     /// The objects as their watch shows them.
     store: Store<OrderedDeployment>,
     cache: Mutex<Cache>,
-    states: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<ObjectState>>>>,
-    /// The own writes of each object, by UID.
-    written: Mutex<BTreeMap<String, OwnWrites>>,
+    states: Mutex<BTreeMap<NamespacedUid, Arc<tokio::sync::Mutex<ObjectState>>>>,
+    /// The own writes of each object.
+    written: Mutex<BTreeMap<NamespacedUid, OwnWrites>>,
 }
 
 impl Context {
@@ -123,9 +123,9 @@ impl Context {
     }
 
     /// The object as its watch shows it, if it exists there.
-    pub(crate) fn cached(&self, namespace: &str, name: &str, uid: &str) -> Option<Arc<OrderedDeployment>> {
-        let shown = self.shown(&ObjectRef::new(name).within(namespace))?;
-        (shown.metadata.uid.as_deref() == Some(uid)).then_some(shown)
+    pub(crate) fn cached(&self, name: &str, key: &NamespacedUid) -> Option<Arc<OrderedDeployment>> {
+        let shown = self.shown(&ObjectRef::new(name).within(key.namespace()))?;
+        (NamespacedUid::of(&shown.metadata) == *key).then_some(shown)
     }
 
     /// The object with that name as its watch shows it.
@@ -162,40 +162,40 @@ impl Context {
     pub(crate) fn state(&self, deployment: &Arc<OrderedDeployment>) -> Arc<tokio::sync::Mutex<ObjectState>> {
         let mut states = self.states();
         let state = states
-            .entry(deployment.uid().unwrap_or_default())
+            .entry(NamespacedUid::of(&deployment.metadata))
             .or_insert_with(|| Arc::new(tokio::sync::Mutex::new(ObjectState::new(Arc::clone(deployment)))));
         Arc::clone(state)
     }
 
-    /// Drops the state of all objects except those whose UID is wanted.
-    pub(crate) fn forget(&self, keep: impl Fn(&str) -> bool) {
-        self.states().retain(|uid, _| keep(uid));
-        self.written().retain(|uid, _| keep(uid));
+    /// Drops the state of all objects except those that are wanted.
+    pub(crate) fn forget(&self, keep: impl Fn(&NamespacedUid) -> bool) {
+        self.states().retain(|key, _| keep(key));
+        self.written().retain(|key, _| keep(key));
         self.metrics.forget(keep);
     }
 
-    /// Drops the state of the object with this UID.
-    pub(crate) fn forget_one(&self, gone: &str) {
+    /// Drops the state of this object.
+    pub(crate) fn forget_one(&self, gone: &NamespacedUid) {
         let had = self.states().remove(gone).is_some();
         self.written().remove(gone);
         if had {
-            self.metrics.forget(|uid| uid != gone);
+            self.metrics.forget(|key| key != gone);
         }
     }
 
     /// Begins a write of the object, which the watch will show, perhaps before the response arrives.
     pub(crate) fn begin_write(&self, deployment: &OrderedDeployment) -> OwnWrite<'_> {
-        let uid = deployment.uid().unwrap_or_default();
-        self.written().entry(uid.clone()).or_default().shown = Some(Vec::new());
-        OwnWrite { ctx: self, uid }
+        let key = NamespacedUid::of(&deployment.metadata);
+        self.written().entry(key.clone()).or_default().shown = Some(Vec::new());
+        OwnWrite { ctx: self, key }
     }
 
     /// Whether this version is an own write, which the state in memory already contains. While a write is not answered, this is
     /// not known: then [`OwnWrite::end`] tells it.
     pub(crate) fn is_own_write(&self, deployment: &OrderedDeployment) -> bool {
-        let (uid, version) = (deployment.uid().unwrap_or_default(), deployment.resource_version());
+        let (key, version) = (NamespacedUid::of(&deployment.metadata), deployment.resource_version());
         let mut written = self.written();
-        let Some((own, version)) = written.get_mut(&uid).zip(version) else { return false };
+        let Some((own, version)) = written.get_mut(&key).zip(version) else { return false };
         if own.versions.contains(&version) {
             return true;
         }
@@ -204,11 +204,11 @@ impl Context {
         true
     }
 
-    fn written(&self) -> MutexGuard<'_, BTreeMap<String, OwnWrites>> {
+    fn written(&self) -> MutexGuard<'_, BTreeMap<NamespacedUid, OwnWrites>> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn states(&self) -> MutexGuard<'_, BTreeMap<String, Arc<tokio::sync::Mutex<ObjectState>>>> {
+    fn states(&self) -> MutexGuard<'_, BTreeMap<NamespacedUid, Arc<tokio::sync::Mutex<ObjectState>>>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::ResourceExt;
 use ordereddeployment_api::LabelSelector;
 use ordereddeployment_planner::Source;
-use ordereddeployment_wire::Family;
+use ordereddeployment_wire::{Family, NamespacedUid};
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry, single_set, version_of};
 use crate::cache::expectations::{Expectations, Fact, MinVersions};
@@ -77,14 +76,14 @@ impl Reconciler<'_> {
     pub(crate) async fn read_object(&mut self) -> Result<LiveObject, Error> {
         let found = self.requests.deployment(&self.namespace, &self.name).await;
         let found = found.map_err(Error::ReadDeployment)?;
-        let Some(mut found) = found.filter(|found| found.uid().as_deref() == Some(&*self.uid)) else {
+        let Some(mut found) = found.filter(|found| NamespacedUid::of(&found.metadata) == self.key) else {
             return Ok(LiveObject::NotFound);
         };
         found.spec.template.share_equal(&self.state.deployment.spec.template);
         // The sets of a plain Deployment keep their sizes until the garbage collector deletes them too.
         let terminates = self.ctx.family == Family::Ordered && found.metadata.deletion_timestamp.is_some();
         self.state.created = 0;
-        let shown = self.ctx.cached(&self.namespace, &self.name, &self.uid);
+        let shown = self.ctx.cached(&self.name, &self.key);
         self.state.read(Arc::new(found), shown.as_deref());
         Ok(if terminates { LiveObject::Terminating } else { LiveObject::Present })
     }
@@ -122,7 +121,7 @@ impl Reconciler<'_> {
             let listed = self.heed(listed).map_err(Error::ListSets)?;
             version = listed.1;
             for set in listed.0 {
-                if matches!(&set, Decoded::Undecodable(set, _) if !is_controlled_by(&set.metadata, &self.uid))
+                if matches!(&set, Decoded::Undecodable(set, _) if !is_controlled_by(&set.metadata, self.key.uid()))
                 {
                     // A decision needs all own sets, so an undecodable one is an error. A set of another owner is skipped.
                     continue;
@@ -157,13 +156,13 @@ impl Reconciler<'_> {
             if let Some((_, Some(entry))) = &set {
                 rewind(&mut self.state.sets, &mut self.ctx.cache().sets, min_versions, entry, now);
             }
-            self.state.sets.record(Fact::read(entry.uid(), set), now);
+            self.state.sets.record(Fact::read(entry.key(), set), now);
         }
         let now = self.ctx.clock.now();
         for entry in &found {
             rewind(&mut self.state.sets, &mut self.ctx.cache().sets, min_versions, entry, now);
         }
-        learn(&mut self.state.sets, known, found, |owner| *owner == self.uid, now);
+        learn(&mut self.state.sets, known, found, |owner| *owner == self.key, now);
         Ok((LiveObject::Present, version))
     }
 
@@ -196,16 +195,16 @@ impl Reconciler<'_> {
             if read != LiveObject::Present {
                 return Ok((read, version));
             }
-            let adopters: BTreeMap<&Arc<str>, &Arc<SetEntry>> =
-                orphans.iter().map(|(_, set)| (set.uid(), *set)).collect();
+            let adopters: BTreeMap<&NamespacedUid, &Arc<SetEntry>> =
+                orphans.iter().map(|(_, set)| (set.key(), *set)).collect();
             let mut existing = BTreeMap::new();
-            for (uid, set) in adopters.into_iter().filter(|_| adopts) {
+            for (key, set) in adopters.into_iter().filter(|_| adopts) {
                 if let Some(fresh) = self.read_adopter(set).await? {
-                    existing.insert(Arc::clone(uid), fresh);
+                    existing.insert(key.clone(), fresh);
                 }
             }
             for (pod, set) in orphans {
-                let Some(set) = existing.get(set.uid()) else { continue };
+                let Some(set) = existing.get(set.key()) else { continue };
                 if !self.still_adopts(generation) {
                     break;
                 }
@@ -222,14 +221,14 @@ impl Reconciler<'_> {
             if let Some((_, Some(entry))) = &pod {
                 rewind(&mut self.state.pods, &mut self.ctx.cache().pods, min_versions, entry, now);
             }
-            self.state.pods.record(Fact::read(entry.uid(), pod), now);
+            self.state.pods.record(Fact::read(entry.key(), pod), now);
         }
         let now = self.ctx.clock.now();
         for entry in &found {
             rewind(&mut self.state.pods, &mut self.ctx.cache().pods, min_versions, entry, now);
         }
-        let owners: BTreeSet<&Arc<str>> = sets.iter().map(|set| set.uid()).collect();
-        let is_ours = |owner: &Arc<str>| owners.contains(owner);
+        let owners: BTreeSet<&NamespacedUid> = sets.iter().map(|set| set.key()).collect();
+        let is_ours = |owner: &NamespacedUid| owners.contains(owner);
         learn(&mut self.state.pods, &known, found, is_ours, now);
         Ok((LiveObject::Present, version))
     }
@@ -240,8 +239,8 @@ impl Reconciler<'_> {
         let read = read.filter(|read| read.metadata.uid.as_deref() == Some(&**set.uid()));
         let read = read.map(|read| (version_of(&read), SetEntry::of(read)));
         let stands = read.as_ref().and_then(|(_, entry)| entry.clone());
-        self.state.sets.record(Fact::read(set.uid(), read), self.ctx.clock.now());
-        Ok(stands.filter(|stands| !stands.is_terminating() && *stands.owner() == self.uid))
+        self.state.sets.record(Fact::read(set.key(), read), self.ctx.clock.now());
+        Ok(stands.filter(|stands| !stands.is_terminating() && *stands.owner() == self.key))
     }
 
     /// Reads these nodes live. A node that is not found is recorded as gone.
@@ -300,16 +299,16 @@ fn learn<E: Entry>(
     expectations: &mut Expectations<E>,
     known: &[Arc<E>],
     listed: Vec<E>,
-    is_ours: impl Fn(&Arc<str>) -> bool,
+    is_ours: impl Fn(&NamespacedUid) -> bool,
     now: Timestamp,
 ) {
     for mut entry in listed {
-        let at = known.binary_search_by(|known| known.uid().cmp(entry.uid()));
+        let at = known.binary_search_by(|known| known.key().cmp(entry.key()));
         let known = at.ok().and_then(|at| known.get(at));
         if let Some(known) = known {
             entry.share(known);
         }
-        if is_ours(entry.owner()) || expectations.knows(entry.uid()) || known.is_some() {
+        if is_ours(entry.owner()) || expectations.knows(entry.key()) || known.is_some() {
             expectations.present(entry, now);
         }
     }
@@ -317,6 +316,6 @@ fn learn<E: Entry>(
 
 /// The known entries that the live read did not list.
 fn unlisted<E: Entry>(known: &[Arc<E>], found: &[E]) -> Vec<Arc<E>> {
-    let found: BTreeSet<&Arc<str>> = found.iter().map(Entry::uid).collect();
-    known.iter().filter(|entry| !found.contains(entry.uid())).cloned().collect()
+    let found: BTreeSet<&NamespacedUid> = found.iter().map(Entry::key).collect();
+    known.iter().filter(|entry| !found.contains(entry.key())).cloned().collect()
 }

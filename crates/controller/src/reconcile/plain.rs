@@ -97,7 +97,7 @@ impl Reconciler<'_> {
             let patch =
                 json!({"metadata": {"resourceVersion": entry.object.resource_version()}, "status": change});
             let name = &entry.set.name;
-            self.ctx.reports.sending(entry.uid(), &status);
+            self.ctx.reports.sending(entry.key(), &status);
             match self.requests.patch_set_status(&self.namespace, name, &patch).await {
                 Ok(stored) => {
                     let kept = |status: &Value| status.get(TERMINATING).is_some();
@@ -110,7 +110,7 @@ impl Reconciler<'_> {
                     }
                 }
                 // The watch will show that the set is deleted.
-                Err(error) if error.is_not_found() => self.ctx.reports.remove(entry.uid()),
+                Err(error) if error.is_not_found() => self.ctx.reports.remove(entry.key()),
                 Err(error) if error.is_conflict() => {
                     self.state.live_read = Some(LiveReadReason::Conflict);
                     all = false;
@@ -168,7 +168,7 @@ impl Counts {
     fn of(entry: &SetEntry, pods: &[Arc<PodEntry>], now: Timestamp) -> Self {
         let labels = entry.template().labels();
         let mut counts = Self::default();
-        for pod in pods.iter().filter(|pod| pod.owner() == entry.uid() && !pod.pod.finished) {
+        for pod in pods.iter().filter(|pod| pod.owner() == entry.key() && !pod.pod.finished) {
             if pod.pod.terminating {
                 counts.terminating += 1;
                 continue;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ordereddeployment_api::OrderedDeploymentStatus;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{Event, EventType, Regarding};
-use ordereddeployment_wire::Family;
+use ordereddeployment_wire::{Family, NamespacedUid};
 
 use crate::cache::entry::{Entry, single_set};
 use crate::client::requests::Requests;
@@ -28,7 +28,7 @@ pub(crate) struct Reconciler<'a> {
     pub(crate) observation: Observation,
     pub(crate) namespace: String,
     pub(crate) name: String,
-    pub(crate) uid: Arc<str>,
+    pub(crate) key: NamespacedUid,
     /// Whether everything was read live since the last act.
     pub(crate) live: bool,
     /// Whether another client changed an object to adopt or release: it is read again at once.
@@ -51,14 +51,14 @@ impl Reconciler<'_> {
     /// Updates the object from the watch cache. Returns whether there is anything to do for it: it exists, and is not being
     /// deleted. The sets of a plain Deployment keep their sizes until they are deleted themselves.
     pub(crate) fn refresh(&mut self) -> bool {
-        let Some(cached) = self.ctx.cached(&self.namespace, &self.name, &self.uid) else { return false };
+        let Some(cached) = self.ctx.cached(&self.name, &self.key) else { return false };
         self.state.refresh(cached);
         self.ctx.family == Family::Plain || self.state.deployment.metadata.deletion_timestamp.is_none()
     }
 
     /// The sets and pods as they are known now.
     pub(crate) fn observe(&self) -> Observation {
-        Observation::of(&self.uid, &self.ctx.cache(), self.state)
+        Observation::of(&self.key, &self.ctx.cache(), self.state)
     }
 
     /// Whether another client's write can explain a conflict, so that a live read resolves it. More than [`CONFLICTS`] in
@@ -105,7 +105,7 @@ impl Reconciler<'_> {
             }
             match single_set(&self.name).filter(|_| event.regarding == Regarding::Deployment) {
                 Some(name) => {
-                    let regarding = Regarding::Set { name: name.to_owned(), uid: Arc::clone(&self.uid) };
+                    let regarding = Regarding::Set { name: name.to_owned(), uid: Arc::clone(self.key.uid()) };
                     let event = Event { regarding, ..event.clone() };
                     self.ctx.events.publish(self.ctx.family, &self.state.deployment, &event);
                 }

@@ -76,7 +76,7 @@ impl Reconciler<'_> {
                 self.state.succeeded(FailureKind::Delete);
                 let fact = match entry {
                     Some(entry) if terminating => Fact::Terminating(entry),
-                    _ => Fact::Gone(Arc::clone(target.uid())),
+                    _ => Fact::Gone(self.key.sibling(Arc::clone(target.uid()))),
                 };
                 self.record_deletion(&target, purpose, age_ratio);
                 self.record_pod(fact);
@@ -126,7 +126,7 @@ impl Reconciler<'_> {
             // Its template is shared, not stored a second time.
             Arc::make_mut(entry).share(known);
         }
-        self.observation.record_set(&fact, &self.uid);
+        self.observation.record_set(&fact, &self.key);
         self.state.sets.record(fact, self.ctx.clock.now());
     }
 

@@ -8,7 +8,9 @@ use ordereddeployment_api::OrderedDeploymentSpec;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{ComparisonResult, Event, EventType, Pod, Regarding, Snapshot, needs_nodes};
 use ordereddeployment_sorter::Nodes;
-use ordereddeployment_wire::{Family, MalformedAnnotation, declared_points, unknown_annotations};
+use ordereddeployment_wire::{
+    Family, MalformedAnnotation, NamespacedUid, declared_points, unknown_annotations,
+};
 use tokio::time::Instant;
 
 use crate::cache::entry::Entry;
@@ -22,14 +24,14 @@ impl Reconciler<'_> {
     pub(crate) fn live_read_reason(&mut self) -> Option<LiveReadReason> {
         let now = self.ctx.clock.now();
         let mut cache = self.ctx.cache();
-        if cache.may_adopt(&self.uid) {
+        if cache.may_adopt(&self.key) {
             self.state.live_read.get_or_insert(LiveReadReason::Orphan);
         }
         for lag in self.state.pods.lags(&cache.pods, now) {
             self.ctx.metrics.watch_lag.observe(lag.as_secs_f64().max(0.0));
         }
         if let Some(last) = self.state.last_live
-            && has_replayed(&self.uid, &mut cache, self.state, last)
+            && has_replayed(&self.key, &mut cache, self.state, last)
         {
             self.state.live_read.get_or_insert(LiveReadReason::Replayed);
         }
@@ -140,16 +142,16 @@ impl Reconciler<'_> {
 /// Whether the watch shows a set or a pod for the first time that the last live read should have found, and did not: it is gone. A
 /// watch that was silent continues where it was, and repeats what happened meanwhile. Here versions of several objects are
 /// compared: where they cannot be compared, this asks for a read too many or too few, and nothing else depends on it.
-fn has_replayed(uid: &Arc<str>, cache: &mut Cache, state: &ObjectState, last: LiveRead) -> bool {
+fn has_replayed(key: &NamespacedUid, cache: &mut Cache, state: &ObjectState, last: LiveRead) -> bool {
     let (sets, pods) = last.versions;
     let is_gone = |version: u64, listed: u64, is_known: bool| version <= listed && !is_known;
-    let owners: BTreeSet<Arc<str>> =
-        cache.sets.of_owner(uid).map(|set| set.uid()).chain(state.sets.uids()).cloned().collect();
-    let added = cache.sets.take_added(uid);
-    let mut replayed = added.iter().any(|set| is_gone(set.version(), sets, state.sets.knows(set.uid())));
+    let owners: BTreeSet<NamespacedUid> =
+        cache.sets.of_owner(key).map(|set| set.key()).chain(state.sets.keys()).cloned().collect();
+    let added = cache.sets.take_added(key);
+    let mut replayed = added.iter().any(|set| is_gone(set.version(), sets, state.sets.knows(set.key())));
     for owner in &owners {
         let added = cache.pods.take_added(owner);
-        replayed |= added.iter().any(|pod| is_gone(pod.version(), pods, state.pods.knows(pod.uid())));
+        replayed |= added.iter().any(|pod| is_gone(pod.version(), pods, state.pods.knows(pod.key())));
     }
     replayed
 }

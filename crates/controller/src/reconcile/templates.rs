@@ -92,7 +92,7 @@ impl Reconciler<'_> {
         let set = new_set(&deployment, &set_name, hash, 0, 0);
         // The set may not exist yet; the UID of the deployment replaces its UID, since an owner reference without one is refused.
         let existing = self.observation.sets.iter().find(|entry| entry.set.hash == hash);
-        let uid = existing.map_or(&self.uid, |entry| entry.uid());
+        let uid = existing.map_or(self.key.uid(), |entry| entry.uid());
         let name = self.ctx.names.pod(&set_name, |_| false);
         let pod = new_pod(self.ctx.family, &set_name, uid, &set.spec.template, &name, &self.namespace);
         match self.requests.create_pod(&self.namespace, &pod, true).await {

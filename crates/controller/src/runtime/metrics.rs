@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use ordereddeployment_api::names::CONTROLLER;
 use ordereddeployment_sorter::Rule;
+use ordereddeployment_wire::NamespacedUid;
 use prometheus::core::Collector;
 use prometheus::{
     Encoder, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
@@ -27,8 +28,8 @@ pub(crate) struct WaitTimes {
     pub(crate) refused: Option<Timestamp>,
 }
 
-/// An object that waits: namespace, name, and why.
-type Waiting = (String, String, WaitTimes);
+/// The name of an object that waits, and why.
+type Waiting = (String, WaitTimes);
 
 /// The metrics of one controller.
 #[derive(Clone, Debug)]
@@ -62,8 +63,8 @@ pub struct Metrics {
     pub(crate) limiter_wait: Histogram,
     pub(crate) node_cost_writes: IntCounter,
     pub(crate) node_cost_config_invalid: IntGauge,
-    /// The objects that wait, by UID.
-    waiting: Arc<Mutex<BTreeMap<String, Waiting>>>,
+    /// The objects that wait.
+    waiting: Arc<Mutex<BTreeMap<NamespacedUid, Waiting>>>,
 }
 
 /// The names of the metrics.
@@ -305,27 +306,27 @@ impl Metrics {
     }
 
     /// Records why an object waits. Only the leader reports it.
-    pub(crate) fn waits(&self, uid: &str, namespace: &str, name: &str, waits: WaitTimes) {
+    pub(crate) fn waits(&self, key: &NamespacedUid, name: &str, waits: WaitTimes) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waits == WaitTimes::default() {
-            waiting.remove(uid);
+            waiting.remove(key);
         } else {
-            waiting.insert(uid.to_owned(), (namespace.to_owned(), name.to_owned(), waits));
+            waiting.insert(key.clone(), (name.to_owned(), waits));
         }
     }
 
-    /// Drops all objects except those whose UID is wanted.
-    pub(crate) fn forget(&self, keep: impl Fn(&str) -> bool) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| keep(uid));
+    /// Drops all objects except those that are wanted.
+    pub(crate) fn forget(&self, keep: impl Fn(&NamespacedUid) -> bool) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| keep(key));
     }
 
-    fn set_waiting(&self, waiting: &BTreeMap<String, Waiting>) {
+    fn set_waiting(&self, waiting: &BTreeMap<NamespacedUid, Waiting>) {
         let held = waiting.values().filter(|(.., waits)| waits.held.is_some()).count();
         self.holds.set(i64::try_from(held).unwrap_or(i64::MAX));
         for gauge in [&self.hold_start, &self.blocked_start, &self.eviction_refused_start] {
             gauge.reset();
         }
-        for (namespace, name, waits) in waiting.values() {
+        for (key, (name, waits)) in waiting {
             let gauges = [
                 (&self.hold_start, waits.held),
                 (&self.blocked_start, waits.blocked),
@@ -333,7 +334,7 @@ impl Metrics {
             ];
             for (gauge, since) in gauges {
                 if let Some(since) = since {
-                    gauge.with_label_values(&[namespace, name]).set(seconds(since));
+                    gauge.with_label_values(&[&**key.namespace(), name.as_str()]).set(seconds(since));
                 }
             }
         }
@@ -367,6 +368,7 @@ mod tests {
     use ordereddeployment_sorter::Rule;
 
     use super::{Metrics, WaitTimes, metric};
+    use crate::testing::key;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -382,7 +384,7 @@ mod tests {
         metrics.resumes.with_label_values(&["accepted"]).inc();
         metrics.requests.with_label_values(&["GET", "200"]).inc();
         let all = WaitTimes { held: Some(at(1)), blocked: Some(at(2)), refused: Some(at(3)) };
-        metrics.waits("1", "shop", "web", all);
+        metrics.waits(&key("1"), "web", all);
         metrics.reconciles.with_label_values(&["ok"]).inc();
         metrics.live_reads.with_label_values(&["first"]).inc();
         metrics.write_failed("create");
@@ -425,14 +427,14 @@ mod tests {
     fn a_waiting_object_has_metrics_as_long_as_it_waits() {
         let metrics = Metrics::new().unwrap();
         let held = WaitTimes { held: Some(at(7)), ..WaitTimes::default() };
-        metrics.waits("1", "shop", "web", held);
-        metrics.waits("2", "shop", "api", held);
+        metrics.waits(&key("1"), "web", held);
+        metrics.waits(&key("2"), "api", held);
         let line = |name| format!("{}{{name=\"{name}\",namespace=\"shop\"}} 7\n", metric::HOLD_START);
         let text = metrics.render().unwrap();
         assert!(text.contains(&line("web")) && text.contains(&line("api")), "{text}");
         assert!(text.contains(&format!("{} 2\n", metric::HOLDS)));
-        metrics.waits("1", "shop", "web", WaitTimes::default());
-        metrics.forget(|uid| uid != "2");
+        metrics.waits(&key("1"), "web", WaitTimes::default());
+        metrics.forget(|other| *other != key("2"));
         let text = metrics.render().unwrap();
         assert!(
             !text.contains(metric::HOLD_START) && text.contains(&format!("{} 0\n", metric::HOLDS)),

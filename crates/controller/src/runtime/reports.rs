@@ -4,8 +4,9 @@
 //! it is busy with before.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ordereddeployment_wire::NamespacedUid;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -23,15 +24,15 @@ const REMEMBERED: usize = 4096;
 pub(crate) struct Reports {
     /// Those that the watch has not shown yet, and the last one that it has shown, in the order in which they were sent. A write
     /// requires the version that was read, so that the API server stores them in this order.
-    sent: Mutex<BTreeMap<Arc<str>, VecDeque<Numbers>>>,
+    sent: Mutex<BTreeMap<NamespacedUid, VecDeque<Numbers>>>,
     foreign: watch::Sender<u64>,
 }
 
 impl Reports {
-    /// Remembers a status of the set with this UID. Call it before the status is sent: the watch can show it before the answer.
-    pub(crate) fn sending(&self, uid: &Arc<str>, status: &Value) {
+    /// Remembers a status of this set. Call it before the status is sent: the watch can show it before the answer.
+    pub(crate) fn sending(&self, set: &NamespacedUid, status: &Value) {
         let mut sent = self.sent();
-        let of_set = sent.entry(Arc::clone(uid)).or_default();
+        let of_set = sent.entry(set.clone()).or_default();
         if of_set.len() == REMEMBERED {
             of_set.pop_front();
         }
@@ -39,13 +40,13 @@ impl Reports {
     }
 
     /// The watch shows the set with this status after that one. Returns whether another client has written it.
-    pub(crate) fn shown(&self, uid: &str, before: &Value, after: &Value) -> bool {
+    pub(crate) fn shown(&self, set: &NamespacedUid, before: &Value, after: &Value) -> bool {
         let shown = numbers(after);
         if shown == numbers(before) {
             return false;
         }
         let mut sent = self.sent();
-        if let Some(of_set) = sent.get_mut(uid)
+        if let Some(of_set) = sent.get_mut(set)
             && let Some(place) = of_set.iter().position(|sent| *sent == shown)
         {
             // An API server that goes back in time shows the last one again.
@@ -56,14 +57,14 @@ impl Reports {
         true
     }
 
-    /// Forgets the set with this UID: it is gone.
-    pub(crate) fn remove(&self, uid: &str) {
-        self.sent().remove(uid);
+    /// Forgets this set: it is gone.
+    pub(crate) fn remove(&self, set: &NamespacedUid) {
+        self.sent().remove(set);
     }
 
-    /// Forgets all sets except those whose UID is wanted.
-    pub(crate) fn forget(&self, keep: impl Fn(&str) -> bool) {
-        self.sent().retain(|uid, _| keep(uid));
+    /// Forgets all sets except those that are wanted.
+    pub(crate) fn forget(&self, keep: impl Fn(&NamespacedUid) -> bool) {
+        self.sent().retain(|set, _| keep(set));
     }
 
     /// Changes with each status that this process has not sent.
@@ -71,7 +72,7 @@ impl Reports {
         self.foreign.subscribe()
     }
 
-    fn sent(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, VecDeque<Numbers>>> {
+    fn sent(&self) -> MutexGuard<'_, BTreeMap<NamespacedUid, VecDeque<Numbers>>> {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -82,11 +83,10 @@ fn numbers(status: &Value) -> Numbers {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
 
     use super::Reports;
+    use crate::testing::key;
 
     #[test]
     fn only_a_changed_status_that_was_not_sent_is_foreign() {
@@ -94,12 +94,11 @@ mod tests {
         let foreign = reports.foreign();
         let is_foreign = |before: i64, after: i64| {
             let status = |replicas: i64| json!({"replicas": replicas});
-            reports.shown("a", &status(before), &status(after))
+            reports.shown(&key("a"), &status(before), &status(after))
         };
-        let uid: Arc<str> = "a".into();
         for replicas in 1..=100 {
             // API servers before 1.33 drop `terminatingReplicas`.
-            reports.sending(&uid, &json!({"replicas": replicas, "terminatingReplicas": 0}));
+            reports.sending(&key("a"), &json!({"replicas": replicas, "terminatingReplicas": 0}));
         }
         // The watch lags, and a list skips some.
         let shown = [(0, 1), (1, 1), (1, 2), (2, 50), (50, 51), (51, 100)];
@@ -108,9 +107,9 @@ mod tests {
         // Another client repeats what was reported long ago.
         assert!(is_foreign(100, 7));
         assert!(foreign.has_changed().unwrap());
-        reports.sending(&uid, &json!({"replicas": 100}));
+        reports.sending(&key("a"), &json!({"replicas": 100}));
         assert!(!is_foreign(7, 100));
-        reports.remove("a");
+        reports.remove(&key("a"));
         assert!(is_foreign(3, 100));
     }
 }

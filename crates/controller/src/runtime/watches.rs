@@ -12,7 +12,7 @@ use kube_runtime::reflector::store::Writer;
 use kube_runtime::reflector::{ObjectRef, Store};
 use kube_runtime::watcher::{self, watcher};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_wire::{Family, NodeView, PlainDeployment, PlainSet, PodView};
+use ordereddeployment_wire::{Family, NamespacedUid, NodeView, PlainDeployment, PlainSet, PodView};
 use serde::de::DeserializeOwned;
 
 use crate::cache::entry::{PodEntry, SetEntry, is_adoptable, is_orphan, single_set};
@@ -71,7 +71,7 @@ impl Watches {
     }
 
     fn apply_deployment(&self, event: &watcher::Event<OrderedDeployment>, store: &Store<OrderedDeployment>) {
-        let uid = |object: &OrderedDeployment| object.uid().unwrap_or_default();
+        let key = |object: &OrderedDeployment| NamespacedUid::of(&object.metadata);
         match event {
             watcher::Event::Init | watcher::Event::InitApply(_) => {}
             watcher::Event::Apply(object) => {
@@ -81,18 +81,17 @@ impl Watches {
                 }
             }
             watcher::Event::Delete(object) => {
-                let gone = uid(object);
-                self.ctx.forget(|uid| uid != gone);
+                self.ctx.forget_one(&key(object));
                 self.queue.forget(object.namespace().as_deref(), &object.name_any());
             }
             watcher::Event::InitDone => {
                 let mut objects = store.state();
                 objects.sort_by_key(|object| (object.namespace(), object.name_any()));
-                let uids: BTreeSet<String> = objects.iter().map(|object| uid(object)).collect();
+                let keys: BTreeSet<NamespacedUid> = objects.iter().map(|object| key(object)).collect();
                 {
                     let cache = self.ctx.cache();
-                    let singles: BTreeSet<&str> = cache.singles().map(|uid| &**uid).collect();
-                    self.ctx.forget(|uid| uids.contains(uid) || singles.contains(uid));
+                    let singles: BTreeSet<&NamespacedUid> = cache.singles().collect();
+                    self.ctx.forget(|key| keys.contains(key) || singles.contains(key));
                 }
                 self.ctx.cache().count_list();
                 self.enqueue(objects.iter().map(|object| ObjectRef::from_obj(&**object)));
@@ -110,7 +109,9 @@ impl Watches {
                 self.offer(set, &deployments);
             }
             let changed = match &event {
-                watcher::Event::Apply(set) | watcher::Event::Delete(set) => set.uid(),
+                watcher::Event::Apply(set) | watcher::Event::Delete(set) => {
+                    Some(NamespacedUid::of(&set.metadata))
+                }
                 _ => None,
             };
             let is_plain = self.ctx.family == Family::Plain;
@@ -118,15 +119,15 @@ impl Watches {
                 self.compare_status(&event);
             }
             let is_listed = matches!(event, watcher::Event::InitDone);
-            let gone = if let watcher::Event::Delete(set) = &event { set.uid() } else { None };
+            let gone = changed.clone().filter(|_| matches!(event, watcher::Event::Delete(_)));
             let event = WatchEvent::of(event, SetEntry::of);
             let now = self.ctx.clock.now();
             let names = self.ctx.cache().apply_set(event, now);
             if is_plain {
-                self.forget_reports(gone.as_deref(), is_listed);
+                self.forget_reports(gone.as_ref(), is_listed);
             }
-            if let Some(uid) = changed.filter(|_| is_plain) {
-                self.forget_former_single(&uid);
+            if let Some(set) = changed.filter(|_| is_plain) {
+                self.forget_former_single(&set);
             }
             self.enqueue(names.iter().map(reference));
         };
@@ -151,10 +152,10 @@ impl Watches {
     /// gets the event.
     fn compare_status(&self, event: &watcher::Event<SetObject>) {
         let (watcher::Event::Apply(set) | watcher::Event::InitApply(set)) = event else { return };
-        let uid = set.uid().unwrap_or_default();
-        let known = self.ctx.cache().sets.get(&uid).and_then(|known| known.plain_status.clone());
+        let key = NamespacedUid::of(&set.metadata);
+        let known = self.ctx.cache().sets.get(&key).and_then(|known| known.plain_status.clone());
         if let Some((before, after)) = known.zip(set.plain_status.as_ref())
-            && self.ctx.reports.shown(&uid, &before, after)
+            && self.ctx.reports.shown(&key, &before, after)
         {
             self.ctx.metrics.foreign_statuses.inc();
             let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
@@ -163,22 +164,22 @@ impl Watches {
     }
 
     /// Forgets the reports of plain ReplicaSets that are gone. Call it after the cache got the event.
-    fn forget_reports(&self, gone: Option<&str>, is_listed: bool) {
+    fn forget_reports(&self, gone: Option<&NamespacedUid>, is_listed: bool) {
         if let Some(gone) = gone {
             self.ctx.reports.remove(gone);
         }
         if is_listed {
             let cache = self.ctx.cache();
-            self.ctx.reports.forget(|uid| cache.sets.tombstone(uid).is_none());
+            self.ctx.reports.forget(|set| cache.sets.tombstone(set).is_none());
         }
     }
 
     /// Drops the state of a ReplicaSet without a Deployment that is gone, or has a Deployment now.
-    fn forget_former_single(&self, uid: &str) {
+    fn forget_former_single(&self, key: &NamespacedUid) {
         let is_single =
-            self.ctx.cache().sets.get(uid).is_some_and(|set| single_set(&set.deployment).is_some());
+            self.ctx.cache().sets.get(key).is_some_and(|set| single_set(&set.deployment).is_some());
         if !is_single {
-            self.ctx.forget_one(uid);
+            self.ctx.forget_one(key);
         }
     }
 
@@ -190,7 +191,7 @@ impl Watches {
         });
         adopters.sort_by_key(|object| object.name_any());
         for object in &adopters {
-            self.ctx.cache().let_adopt(object.uid().unwrap_or_default().into());
+            self.ctx.cache().let_adopt(NamespacedUid::of(&object.metadata));
         }
         self.enqueue(adopters.iter().map(|object| ObjectRef::from_obj(&**object)));
     }
@@ -200,15 +201,15 @@ impl Watches {
         self.follow(self.watched::<PodView>(), what, |event| {
             let orphan = match &event {
                 watcher::Event::Apply(pod) | watcher::Event::InitApply(pod) if is_adoptable(pod) => {
-                    Some((pod.uid().unwrap_or_default(), pod.namespace(), pod.labels().clone()))
+                    Some((NamespacedUid::of(&pod.metadata), pod.labels().clone()))
                 }
                 _ => None,
             };
             let event = WatchEvent::of(event, |pod: PodView| PodEntry::of(self.ctx.family, &pod));
             let now = self.ctx.clock.now();
             let mut names = self.ctx.cache().apply_pod(event, now);
-            if let Some((uid, namespace, labels)) = orphan {
-                names.extend(self.ctx.cache().apply_orphan(&uid, namespace.as_deref(), &labels));
+            if let Some((key, labels)) = orphan {
+                names.extend(self.ctx.cache().apply_orphan(&key, &labels));
             }
             self.enqueue(names.iter().map(reference));
         })

@@ -29,5 +29,6 @@ mod rollouts;
 mod scaling;
 mod spellings;
 mod templates;
+mod tenants;
 mod unstored;
 mod webhooks;

@@ -7,19 +7,19 @@ use proptest::prelude::*;
 use super::{Arc, BOUND, Entry, Expectations, Index, SignedDuration, Timestamp, merge};
 use crate::cache::entry::PodEntry;
 use crate::cache::index::WatchEvent;
-use crate::testing::{pod, pod_of, terminating};
+use crate::testing::{key, pod, pod_of, terminating};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
 fn shows(entry: PodEntry) -> WatchEvent<PodEntry> {
-    WatchEvent::Applied { uid: Arc::clone(entry.uid()), version: entry.version(), entry: Some(entry) }
+    WatchEvent::Applied { key: entry.key().clone(), version: entry.version(), entry: Some(entry) }
 }
 
 /// The merged view of the set `s1`: UID, version, whether the pod terminates.
 fn view(index: &Index<PodEntry>, expectations: &Expectations<PodEntry>) -> Vec<(String, u64, bool)> {
-    let merged = merge([&Arc::from("s1")], index, expectations);
+    let merged = merge([&key("s1")], index, expectations);
     merged.iter().map(|entry| (entry.uid().to_string(), entry.version(), entry.is_terminating())).collect()
 }
 
@@ -48,11 +48,11 @@ fn a_readopted_terminating_pod_is_not_hidden_by_its_old_tombstone() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 5)), at(0));
     expectations.terminating(&pod("a", 7), at(1));
-    index.apply(WatchEvent::Applied { uid: "a".into(), version: 6, entry: None }, at(2));
+    index.apply(WatchEvent::Applied { key: key("a"), version: 6, entry: None }, at(2));
     assert!(!expectations.observe(&index, at(2)));
     assert_eq!(view(&index, &expectations), [("a".to_owned(), 7, true)]);
     index.apply(shows(terminating(&pod("a", 8))), at(3));
-    index.apply(WatchEvent::Deleted("a".into()), at(4));
+    index.apply(WatchEvent::Deleted(key("a")), at(4));
     expectations.observe(&index, at(4));
     assert_eq!(view(&index, &expectations), []);
 }
@@ -62,13 +62,13 @@ fn a_deleted_pod_does_not_come_back_when_the_watch_shows_its_earlier_releases_an
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod_of("s2", "a", 4)), at(0));
     expectations.present(pod("a", 6), at(1));
-    expectations.gone(&"a".into(), at(1));
-    for event in [WatchEvent::Applied { uid: "a".into(), version: 5, entry: None }, shows(pod("a", 6))] {
+    expectations.gone(&key("a"), at(1));
+    for event in [WatchEvent::Applied { key: key("a"), version: 5, entry: None }, shows(pod("a", 6))] {
         index.apply(event, at(2));
         assert!(!expectations.observe(&index, at(2)));
         assert_eq!(view(&index, &expectations), []);
     }
-    index.apply(WatchEvent::Deleted("a".into()), at(3));
+    index.apply(WatchEvent::Deleted(key("a")), at(3));
     expectations.observe(&index, at(3));
     assert!(expectations.is_empty());
     assert_eq!(view(&index, &expectations), []);
@@ -78,13 +78,13 @@ fn a_deleted_pod_does_not_come_back_when_the_watch_shows_its_earlier_releases_an
 fn a_pod_read_live_as_an_orphan_is_not_ours_until_it_is_adopted_again() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 5)), at(0));
-    expectations.away(&"a".into(), 6, at(1));
+    expectations.away(&key("a"), 6, at(1));
     assert_eq!(view(&index, &expectations), []);
     expectations.present(pod("a", 5), at(1));
     assert_eq!(view(&index, &expectations), []);
     expectations.present(pod("a", 7), at(2));
     assert_eq!(view(&index, &expectations), [("a".to_owned(), 7, false)]);
-    expectations.away(&"a".into(), 6, at(2));
+    expectations.away(&key("a"), 6, at(2));
     assert_eq!(view(&index, &expectations), [("a".to_owned(), 7, false)]);
 }
 
@@ -95,7 +95,7 @@ fn read_live(
     entry: PodEntry,
     second: i64,
 ) {
-    let merged = merge([&Arc::from("s1")], index, expectations);
+    let merged = merge([&key("s1")], index, expectations);
     let min_versions = expectations.min_versions(&merged, at(second));
     if min_versions.is_older(&entry, index) {
         expectations.rewind(entry.clone(), at(second));
@@ -124,8 +124,8 @@ fn a_live_read_of_an_older_version_replaces_what_was_known() {
 fn a_live_read_brings_a_deleted_pod_back() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 5)), at(0));
-    index.apply(WatchEvent::Deleted("a".into()), at(0));
-    expectations.gone(&"b".into(), at(0));
+    index.apply(WatchEvent::Deleted(key("a")), at(0));
+    expectations.gone(&key("b"), at(0));
     for uid in ["a", "b"] {
         read_live(&mut index, &mut expectations, pod(uid, 5), 1);
     }
@@ -136,9 +136,9 @@ fn a_live_read_brings_a_deleted_pod_back() {
 fn a_pod_deleted_during_a_live_read_does_not_come_back() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 5)), at(0));
-    let merged = merge([&Arc::from("s1")], &index, &expectations);
+    let merged = merge([&key("s1")], &index, &expectations);
     let min_versions = expectations.min_versions(&merged, at(1));
-    index.apply(WatchEvent::Deleted("a".into()), at(1));
+    index.apply(WatchEvent::Deleted(key("a")), at(1));
     assert!(!min_versions.is_older(&pod("a", 5), &index));
     expectations.present(pod("a", 5), at(1));
     assert_eq!(view(&index, &expectations), []);
@@ -148,13 +148,13 @@ fn a_pod_deleted_during_a_live_read_does_not_come_back() {
 fn a_create_deleted_before_the_watch_showed_it_stays_gone_when_the_watch_arrives() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     expectations.present(pod("a", 5), at(0));
-    expectations.gone(&"a".into(), at(1));
+    expectations.gone(&key("a"), at(1));
     assert_eq!(view(&index, &expectations), []);
     expectations.observe(&index, at(2));
     index.apply(shows(pod("a", 5)), at(2));
     expectations.observe(&index, at(2));
     assert_eq!(view(&index, &expectations), []);
-    index.apply(WatchEvent::Deleted("a".into()), at(3));
+    index.apply(WatchEvent::Deleted(key("a")), at(3));
     expectations.observe(&index, at(3));
     assert!(expectations.is_empty());
 }
@@ -183,7 +183,7 @@ fn a_relist_confirms_what_it_shows_and_what_is_deleted() {
         expectations.present(pod(uid, 3), at(0));
     }
     index.apply(WatchEvent::Begin, at(1));
-    index.apply(WatchEvent::Listed { uid: "a".into(), version: 4, entry: Some(pod("a", 4)) }, at(1));
+    index.apply(WatchEvent::Listed { key: key("a"), version: 4, entry: Some(pod("a", 4)) }, at(1));
     index.apply(WatchEvent::End, at(1));
     assert!(!expectations.observe(&index, at(1)));
     assert!(expectations.is_empty());
@@ -198,7 +198,7 @@ fn a_recreated_name_is_another_pod() {
         entry
     };
     index.apply(shows(named(pod("a", 1))), at(0));
-    expectations.gone(&"a".into(), at(0));
+    expectations.gone(&key("a"), at(0));
     expectations.present(named(pod("b", 7)), at(0));
     assert_eq!(view(&index, &expectations), [("b".to_owned(), 7, false)]);
 }
@@ -264,12 +264,12 @@ fn entries_in_the_future_of_a_clock_that_was_set_back_are_read_again() {
 fn a_deleted_pod_that_the_watch_still_shows_is_read_again() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 5)), at(0));
-    expectations.gone(&"a".into(), at(0));
+    expectations.gone(&key("a"), at(0));
     let due = at(0) + BOUND + SignedDuration::from_secs(1);
     assert!(expectations.observe(&index, due));
     assert_eq!(view(&index, &expectations).len(), 1);
     let before = expectations.dates();
-    expectations.gone(&"a".into(), due);
+    expectations.gone(&key("a"), due);
     expectations.confirm(&before, due, &index, due);
     assert!(!expectations.observe(&index, due));
     assert_eq!(view(&index, &expectations), []);
@@ -287,7 +287,7 @@ fn a_watch_that_was_silent_for_minutes_brings_no_deleted_pod_back() {
     let read = at(0) + BOUND + SignedDuration::from_secs(1);
     assert!(expectations.observe(&index, read));
     let before = expectations.dates();
-    expectations.gone(&"a".into(), read);
+    expectations.gone(&key("a"), read);
     expectations.confirm(&before, read, &index, read);
     for minutes in 1..5 {
         assert!(!expectations.observe(&index, at(60 * minutes)), "nothing to read");
@@ -297,11 +297,11 @@ fn a_watch_that_was_silent_for_minutes_brings_no_deleted_pod_back() {
     index.apply(shows(pod("a", 4)), at(295));
     assert!(expectations.observe(&index, at(295)));
     let before = expectations.dates();
-    expectations.gone(&"a".into(), at(295));
+    expectations.gone(&key("a"), at(295));
     expectations.confirm(&before, at(295), &index, at(295));
     assert!(!expectations.observe(&index, at(295)));
     assert_eq!(view(&index, &expectations), []);
-    index.apply(WatchEvent::Deleted("a".into()), at(296));
+    index.apply(WatchEvent::Deleted(key("a")), at(296));
     expectations.observe(&index, at(296));
     assert!(expectations.is_empty());
 }
@@ -408,13 +408,12 @@ impl Simulation {
             Step::Watch => {
                 if let Some((uid, version, state)) = self.history.get(self.shown).cloned() {
                     self.shown += 1;
-                    let uid = Arc::<str>::from(uid);
                     let event = match state {
                         Some(state) => {
                             let entry = state.entry(&uid);
-                            WatchEvent::Applied { uid, version, entry }
+                            WatchEvent::Applied { key: key(&uid), version, entry }
                         }
-                        None => WatchEvent::Deleted(uid),
+                        None => WatchEvent::Deleted(key(&uid)),
                     };
                     self.index.apply(event, at(0));
                 }
@@ -423,9 +422,9 @@ impl Simulation {
                 self.shown = self.history.len();
                 self.index.apply(WatchEvent::Begin, at(0));
                 for (uid, state) in &self.pods {
-                    let (uid, version) = (Arc::from(&**uid), state.version);
-                    let entry = state.entry(&uid);
-                    self.index.apply(WatchEvent::Listed { uid, version, entry }, at(0));
+                    let (listed, version) = (key(uid), state.version);
+                    let entry = state.entry(uid);
+                    self.index.apply(WatchEvent::Listed { key: listed, version, entry }, at(0));
                 }
                 self.index.apply(WatchEvent::End, at(0));
                 // The live read that follows every relist shows what the watch skipped.
@@ -439,7 +438,7 @@ impl Simulation {
     fn know(&mut self, pick: usize) {
         let Some(uid) = self.created.get(pick).cloned() else { return };
         let state = self.pods.get(&uid).copied();
-        let known = Arc::from(&*uid);
+        let known = key(&uid);
         match state {
             Some(state) if state.owner == OURS => {
                 self.expectations.present(state.entry(&uid).unwrap(), at(0));

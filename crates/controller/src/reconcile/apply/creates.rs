@@ -163,7 +163,7 @@ fn create_failed(set: &SetEntry, doing: &str, error: &RequestError, message: Str
 
 /// The change that prevents a pod created for this set from belonging to it.
 fn change_of(set: &SetEntry, pod: &PodView) -> Option<String> {
-    if pod.set_uid_in(set.family()) != Some(&**set.uid()) {
+    if set.family().set_key(&pod.metadata).as_ref() != Some(set.key()) {
         return Some("without its owner reference".to_owned());
     }
     let selector = &set.object.spec.selector;

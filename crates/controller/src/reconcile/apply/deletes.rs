@@ -122,7 +122,7 @@ impl Reconciler<'_> {
                 let entry = self.observation.pod(target.uid()).cloned();
                 vec![Effect::PodDeleted { target: target.clone(), purpose, entry, terminating, age_ratio }]
             }
-            Outcome::Gone => vec![Effect::Pod(Fact::Gone(Arc::clone(target.uid())))],
+            Outcome::Gone => vec![Effect::Pod(Fact::Gone(self.key.sibling(Arc::clone(target.uid()))))],
             Outcome::Changed(fresh) => {
                 let shown = match fresh {
                     Some(fresh) => Effect::Pod(Fact::Is(fresh)),

@@ -8,7 +8,7 @@ use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
 use ordereddeployment_planner::{FailureKind, SetChange};
-use ordereddeployment_wire::{new_set, owner_of};
+use ordereddeployment_wire::{Family, new_set};
 use serde_json::{Map, Value, json};
 
 use super::creates::altered;
@@ -44,12 +44,12 @@ impl Reconciler<'_> {
     async fn create_set(&self, name: &str, hash: &str, revision: i64, replicas: i32) -> Vec<Effect> {
         let set = new_set(&self.state.deployment, name, hash, revision, replicas);
         let mut effects = Vec::new();
-        if self.state.altered_creates.contains_key(&self.uid) {
+        if self.state.altered_creates.contains_key(self.key.uid()) {
             match self.requests.create_set(&self.namespace, &set, true).await {
                 Ok(tried) if self.change_of_set(&set, &tried).is_none() => {
-                    effects.push(Effect::Unaltered(Arc::clone(&self.uid)));
+                    effects.push(Effect::Unaltered(Arc::clone(self.key.uid())));
                 }
-                Ok(_) => return vec![self.still_altered(&self.uid)],
+                Ok(_) => return vec![self.still_altered(self.key.uid())],
                 // The set is ours after all, or another object has the name.
                 Err(error) if error.is_already_there() => return self.meet_set(name, &error).await,
                 Err(error) => return vec![set_failed(FailureKind::Create, "create", "trying", name, &error)],
@@ -59,7 +59,7 @@ impl Reconciler<'_> {
             Ok(created) => {
                 effects.push(Effect::SetCreated);
                 if let Some(change) = self.change_of_set(&set, &created) {
-                    effects.extend(altered(&self.uid, &format!("Set {name}"), &change));
+                    effects.extend(altered(self.key.uid(), &format!("Set {name}"), &change));
                     return effects;
                 }
                 if self.ctx.cache().has_orphan_of(&created) {
@@ -78,7 +78,7 @@ impl Reconciler<'_> {
 
     /// The change that prevents a created set from belonging to the object, or from having its template.
     fn change_of_set(&self, sent: &OrderedReplicaSet, came: &OrderedReplicaSet) -> Option<String> {
-        if owner_of(came).is_none_or(|owner| owner.uid != *self.uid) {
+        if Family::Ordered.deployment_key(&came.metadata).as_ref() != Some(&self.key) {
             return Some("without its owner reference".to_owned());
         }
         let selector = &self.state.deployment.spec.selector;
@@ -106,7 +106,7 @@ impl Reconciler<'_> {
         };
         let is_same = met.spec.template.without_hash().same_as(&self.state.deployment.spec.template);
         let is_ending = met.metadata.deletion_timestamp.is_some();
-        let is_ours = SetEntry::of(met.clone()).is_some_and(|entry| *entry.owner() == self.uid);
+        let is_ours = SetEntry::of(met.clone()).is_some_and(|entry| *entry.owner() == self.key);
         if !is_ours || !is_same {
             return vec![Effect::SetNameTaken(name.to_owned()), Effect::DecideAgain];
         }
@@ -155,7 +155,7 @@ impl Reconciler<'_> {
         let object = ObjectVersion { namespace: &self.namespace, name, uid: entry.uid(), version: &version };
         match self.requests.delete_set(&object).await {
             Ok(()) => vec![Effect::Set(Fact::Terminating(Arc::clone(entry)))],
-            Err(error) if error.says_gone(name) => vec![Effect::Set(Fact::Gone(Arc::clone(entry.uid())))],
+            Err(error) if error.says_gone(name) => vec![Effect::Set(Fact::Gone(entry.key().clone()))],
             Err(error) if error.is_conflict() && self.may_conflict() => Effect::conflict(),
             Err(error) => vec![set_failed(FailureKind::Delete, "delete", "deleting", name, &error)],
         }
