@@ -30,9 +30,9 @@ pub(crate) struct Reports {
 
 impl Reports {
     /// Remembers a status of this set. Call it before the status is sent: the watch can show it before the answer.
-    pub(crate) fn sending(&self, set: &NamespacedUid, status: &Value) {
+    pub(crate) fn sending(&self, key: &NamespacedUid, status: &Value) {
         let mut sent = self.sent();
-        let of_set = sent.entry(set.clone()).or_default();
+        let of_set = sent.entry(key.clone()).or_default();
         if of_set.len() == REMEMBERED {
             of_set.pop_front();
         }
@@ -40,13 +40,13 @@ impl Reports {
     }
 
     /// The watch shows the set with this status after that one. Returns whether another client has written it.
-    pub(crate) fn shown(&self, set: &NamespacedUid, before: &Value, after: &Value) -> bool {
+    pub(crate) fn shown(&self, key: &NamespacedUid, before: &Value, after: &Value) -> bool {
         let shown = numbers(after);
         if shown == numbers(before) {
             return false;
         }
         let mut sent = self.sent();
-        if let Some(of_set) = sent.get_mut(set)
+        if let Some(of_set) = sent.get_mut(key)
             && let Some(place) = of_set.iter().position(|sent| *sent == shown)
         {
             // An API server that goes back in time shows the last one again.
@@ -58,13 +58,13 @@ impl Reports {
     }
 
     /// Forgets this set: it is gone.
-    pub(crate) fn remove(&self, set: &NamespacedUid) {
-        self.sent().remove(set);
+    pub(crate) fn remove(&self, key: &NamespacedUid) {
+        self.sent().remove(key);
     }
 
     /// Forgets all sets except those that are wanted.
     pub(crate) fn forget(&self, keep: impl Fn(&NamespacedUid) -> bool) {
-        self.sent().retain(|set, _| keep(set));
+        self.sent().retain(|key, _| keep(key));
     }
 
     /// Changes with each status that this process has not sent.
