@@ -165,8 +165,42 @@ pub enum UserAction {
         /// How long it is frozen.
         frozen: Millis,
     },
+    /// A tenant of another namespace creates an object with the labels and the owner of an object of this one.
+    Forge(Forgery),
     /// Nothing: the step only waits.
     NoAction,
+}
+
+/// What a tenant of another namespace creates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Forgery {
+    /// A pod of the set with that place, with this delete priority, and with a pause point.
+    Pod(usize, i32),
+    /// A set of the OrderedDeployment, with the name of one of its sets, and a pod of it.
+    Set(usize),
+    /// The same, being deleted.
+    TerminatingSet(usize),
+    /// A pod without an owner.
+    Orphan,
+}
+
+impl Forgery {
+    /// One of each.
+    pub const ALL: [Self; 5] =
+        [Self::Pod(0, -1000), Self::Pod(1, 1000), Self::Set(0), Self::TerminatingSet(1), Self::Orphan];
+}
+
+impl Case {
+    /// Whether a tenant of another namespace forges objects.
+    #[must_use]
+    pub fn has_forgeries(&self) -> bool {
+        let steps = self.steps.iter().map(|step| &step.action);
+        let faults = self.faults.iter().filter_map(|fault| match fault {
+            Fault::Action { action, .. } | Fault::ActionBefore { action, .. } => Some(action),
+            _ => None,
+        });
+        steps.chain(faults).any(|action| matches!(action, UserAction::Forge(_)))
+    }
 }
 
 /// What a resume request names.

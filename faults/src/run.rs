@@ -10,15 +10,15 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use ordereddeployment_api::crds;
 use ordereddeployment_controller::{Clock, DecisionLog};
-use ordereddeployment_sandbox::{self as sandbox, Collector, NodeSpec, Sandbox};
+use ordereddeployment_sandbox::{self as sandbox, Collector, Commit, NodeSpec, Sandbox};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::case::{Case, Fault, Span, WaitFor, WatchFault};
+use crate::case::{Case, Fault, Forgery, Span, UserAction, WaitFor, WatchFault};
 use crate::injector::FaultInjector;
 use crate::instance::{Frozen, Setup, supervise};
 use crate::log::{DecisionRecord, Log, RunEvent, RunEventKind};
-use crate::user::User;
+use crate::user::{HOSTILE, User};
 
 /// The start time of every run.
 const BASE: &str = "2030-01-01T00:00:00Z";
@@ -198,6 +198,13 @@ async fn play(case: &Case) -> Result<Log, Error> {
         }
         sleep(REPORTING).await;
         writer.event(RunEventKind::Settled);
+        if case.has_forgeries() {
+            // What happens in the namespace of another tenant causes no write, not even of a status.
+            for forgery in Forgery::ALL {
+                // There may be no set.
+                let _ = user.perform(&UserAction::Forge(forgery)).await;
+            }
+        }
         sleep(RESTING).await;
         writer.event(RunEventKind::Finished);
     };
@@ -212,7 +219,9 @@ async fn play(case: &Case) -> Result<Log, Error> {
     }
     let mut log = Log::default();
     writer.write(|written| log = std::mem::take(written));
-    (log.requests, log.commits, log.writes) = (sandbox.requests(), sandbox.commits(), injector.writes());
+    (log.requests, log.writes) = (sandbox.requests(), injector.writes());
+    let is_hostile = |commit: &Commit| commit.object["metadata"]["namespace"] == HOSTILE;
+    (log.hostile, log.commits) = sandbox.commits().into_iter().partition(is_hostile);
     Ok(log)
 }
 

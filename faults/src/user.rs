@@ -6,17 +6,21 @@ use std::time::Duration;
 
 use http::Request;
 use kube::Client;
-use ordereddeployment_api::names::{condition, label};
+use ordereddeployment_api::names::{annotation, condition, label};
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
 use ordereddeployment_sandbox::{self as sandbox, Clock, Collector, Sandbox};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::case::{Millis, PodSelector, ResumeRequest, UserAction, WaitFor};
+use crate::case::{Forgery, Millis, PodSelector, ResumeRequest, UserAction, WaitFor};
 
 /// The OrderedDeployment of the scenarios.
 pub(crate) const DEPLOYMENT: &str =
     "/apis/ordereddeployment.io/v1alpha1/namespaces/default/ordereddeployments/web";
+/// Its sets.
+pub(crate) const SETS: &str = "/apis/ordereddeployment.io/v1alpha1/namespaces/default/orderedreplicasets";
+/// The namespace of another tenant.
+pub(crate) const HOSTILE: &str = "hostile";
 /// Its pods.
 const PODS: &str = "/api/v1/namespaces/default/pods";
 /// How often a condition is checked.
@@ -152,6 +156,7 @@ impl User {
     pub(crate) async fn perform(&self, action: &UserAction) -> Result<(), RequestError> {
         match action {
             UserAction::NoAction => Ok(()),
+            UserAction::Forge(forgery) => self.forge(*forgery).await,
             UserAction::Create(object) => self.create(object).await,
             UserAction::PatchSpec(change) => self.patch(DEPLOYMENT, "merge", &json!({"spec": change})).await,
             UserAction::Patch(path, change) => self.patch(path, "merge", change).await,
@@ -295,8 +300,58 @@ impl User {
     }
 
     async fn create(&self, object: &Value) -> Result<(), RequestError> {
-        let request = Request::post(collection(object)).header("content-type", "application/json");
-        self.call(request, Some(object)).await.map(drop)
+        self.call(post(&collection(object)), Some(object)).await.map(drop)
+    }
+
+    /// Creates an object in [`HOSTILE`] that claims to belong to the OrderedDeployment or to one of its sets.
+    async fn forge(&self, forgery: Forgery) -> Result<(), RequestError> {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOSTILE}});
+        // It exists after the first time.
+        let _ = self.create(&namespace).await;
+        let deployment = self.get(DEPLOYMENT).await?;
+        let mut sets = self.get(SETS).await?["items"].as_array().cloned().unwrap_or_default();
+        sets.sort_by_key(|set| set["metadata"]["name"].to_string());
+        let set = |place: usize| place.checked_rem(sets.len()).map(|place| &sets[place]);
+        let pod = |owner: Option<&Value>, priority: i32| {
+            let labels = owner.or(set(0)).map(|set| set["spec"]["template"]["metadata"]["labels"].clone());
+            let metadata = json!({
+                "generateName": "forged-", "namespace": HOSTILE, "labels": labels,
+                "annotations": {annotation::DELETE_PRIORITY: priority.to_string(), annotation::PAUSE_POINT: "before"},
+                "ownerReferences": owner.map(owned_by).into_iter().collect::<Vec<_>>(),
+            });
+            let spec = json!({"containers": [{"name": "main", "image": "forged:1"}]});
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        };
+        match forgery {
+            Forgery::Orphan => self.create(&pod(None, 0)).await,
+            Forgery::Pod(place, priority) => match set(place) {
+                Some(set) => self.create(&pod(Some(set), priority)).await,
+                None => Ok(()),
+            },
+            Forgery::Set(place) | Forgery::TerminatingSet(place) => {
+                let Some(like) = set(place) else { return Ok(()) };
+                let is_terminating = matches!(forgery, Forgery::TerminatingSet(_));
+                let metadata = &like["metadata"];
+                let forged = json!({
+                    "apiVersion": like["apiVersion"], "kind": like["kind"],
+                    "metadata": {
+                        "name": metadata["name"], "namespace": HOSTILE,
+                        "labels": metadata["labels"], "annotations": metadata["annotations"],
+                        "finalizers": if is_terminating { json!(["example.com/stay"]) } else { json!([]) },
+                        "ownerReferences": [owned_by(&deployment)],
+                    },
+                    "spec": like["spec"],
+                });
+                let path = collection(&forged);
+                let forged = self.call(post(&path), Some(&forged)).await?;
+                self.create(&pod(Some(&forged), 0)).await?;
+                if is_terminating {
+                    let path = format!("{path}/{}", forged["metadata"]["name"].as_str().unwrap_or_default());
+                    self.delete(&path, &json!({})).await?;
+                }
+                Ok(())
+            }
+        }
     }
 
     async fn select(&self, selector: PodSelector) -> Option<Value> {
@@ -325,6 +380,16 @@ impl User {
         let place = place.checked_rem(pods.len())?;
         Some(pods.swap_remove(place))
     }
+}
+
+fn post(path: &str) -> http::request::Builder {
+    Request::post(path).header("content-type", "application/json")
+}
+
+/// A reference to this object as the controller.
+fn owned_by(owner: &Value) -> Value {
+    json!({"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": owner["metadata"]["name"],
+           "uid": owner["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true})
 }
 
 fn path_of(pod: &Value) -> String {

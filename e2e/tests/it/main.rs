@@ -44,6 +44,8 @@ mod spellings;
 mod stuck;
 mod templates;
 mod ten_pods;
+#[cfg(feature = "real-servers")]
+mod tenants;
 mod tutorial;
 mod waiting;
 mod witness;

@@ -16,6 +16,7 @@ mod preconditions;
 mod staleness;
 mod status;
 mod steady_state;
+mod tenants;
 mod violation;
 
 use crate::{Case, Log};
@@ -37,6 +38,7 @@ const ORACLES: &[(&str, Oracle)] = &[
     ("deletes::current_template", deletes::current_template),
     ("status::transitions", status::transitions),
     ("ownership::targets", ownership::targets),
+    ("tenants::apart", tenants::apart),
     ("orphans::adopters", orphans::adopters),
     ("orphans::kept", orphans::kept),
     ("preconditions::deletes", preconditions::deletes),

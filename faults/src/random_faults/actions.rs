@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
 use super::sample::{moment, one};
-use crate::case::{Fault, Millis, PodSelector, RequestMatcher, ResumeRequest, UserAction};
+use crate::case::{Fault, Forgery, Millis, PodSelector, RequestMatcher, ResumeRequest, UserAction};
 use crate::scenarios::{SPELLINGS, deployment, hash, spelled, template};
 use crate::user::DEPLOYMENT;
 
@@ -15,7 +15,7 @@ type Undoable = (UserAction, Option<(Millis, UserAction)>);
 
 pub(super) fn fault(rng: &mut StdRng) -> Fault {
     let at = moment(rng);
-    let (action, undo) = match rng.random_range(0..13) {
+    let (action, undo) = match rng.random_range(0..14) {
         0..3 => (annotation(rng), None),
         3 => point(rng),
         4 | 5 => pod(rng),
@@ -24,6 +24,7 @@ pub(super) fn fault(rng: &mut StdRng) -> Fault {
         9 => ownership(rng),
         10 => node(rng),
         11 => (collector(rng), None),
+        12 => (forgery(rng), None),
         _ => namespace(rng),
     };
     Fault::Action { at, action, undo }
@@ -31,12 +32,13 @@ pub(super) fn fault(rng: &mut StdRng) -> Fault {
 
 /// An action just before a request. It is not undone.
 pub(super) fn before(rng: &mut StdRng) -> Fault {
-    let action = match rng.random_range(0..6) {
+    let action = match rng.random_range(0..7) {
         0 => annotation(rng),
         1 => UserAction::ForceDeletePod(selector(rng)),
         2 => UserAction::PatchSpec(json!({"replicas": rng.random_range(0..7)})),
         3 => resume(rng),
         4 => collector(rng),
+        5 => forgery(rng),
         _ => ownership(rng).0,
     };
     let verb = one(rng, &["write", "write", "create", "delete", "patch", "get", "list"]);
@@ -181,7 +183,7 @@ fn ownership(rng: &mut StdRng) -> Undoable {
         hash(one(rng, &["web:1", "web:2", "web:3"]))
     );
     let policy = one(rng, &["Background", "Foreground", "Orphan"]);
-    match rng.random_range(0..8) {
+    match rng.random_range(0..7) {
         0..3 => (UserAction::PatchPod(selector, disowned), None),
         3 => (
             UserAction::PatchPod(selector, labelled("other")),
@@ -215,6 +217,22 @@ fn node(rng: &mut StdRng) -> Undoable {
         2 => (UserAction::StopNode(name.to_owned()), Some((after, UserAction::StartNode(name.to_owned())))),
         _ => (relabel(one(rng, &["hybrid", "inference", "spot"])), None),
     }
+}
+
+/// A tenant of another namespace.
+fn forgery(rng: &mut StdRng) -> UserAction {
+    let place = rng.random_range(0..4);
+    let priority = one(rng, &[-1000, 0, 1000]);
+    UserAction::Forge(one(
+        rng,
+        &[
+            Forgery::Pod(place, priority),
+            Forgery::Pod(place, priority),
+            Forgery::Set(place),
+            Forgery::TerminatingSet(place),
+            Forgery::Orphan,
+        ],
+    ))
 }
 
 fn namespace(rng: &mut StdRng) -> Undoable {

@@ -8,11 +8,10 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
 use crate::case::{Case, Cluster, Millis, Outcome, PodSelector, ResumeRequest, Step, UserAction, WaitFor};
+use crate::user::SETS;
 
 /// How long a step waits for its condition, which faults may prevent.
 const TIME_LIMIT: Millis = 120_000;
-/// The path of the sets of these scenarios.
-const SETS: &str = "/apis/ordereddeployment.io/v1alpha1/namespaces/default/orderedreplicasets";
 
 /// Draws the parameters of a scenario.
 pub(super) struct Draw<'a> {

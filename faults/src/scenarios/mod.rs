@@ -116,6 +116,7 @@ pub const ALL: &[Scenario] = &[
     templates::spelled_in_a_rollout,
     templates::spelled_while_held,
     templates::undone_with_another_spelling,
+    ownership::forged_elsewhere,
     ownership::pod_orphaned,
     ownership::pod_released,
     ownership::orphan_annotated,

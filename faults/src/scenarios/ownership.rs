@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::builder::{
     Draw, NO_ACTION, ScenarioBuilder, deployment, hash, image, prioritise, scale, set, template,
 };
-use crate::case::{Case, Outcome, PodSelector, UserAction};
+use crate::case::{Case, Forgery, Outcome, PodSelector, UserAction};
 use crate::user::DEPLOYMENT;
 
 fn four(name: &str, draw: &mut Draw<'_>) -> ScenarioBuilder {
@@ -32,6 +32,15 @@ pub(super) fn pod_orphaned(rng: &mut StdRng) -> Case {
         .when_updated(1, UserAction::PatchPod(PodSelector::Old(0), disowned()))
         .after(draw.pause(200), UserAction::PatchPod(PodSelector::Updated(0), disowned()))
         .build()
+}
+
+/// A tenant of another namespace forges pods and sets before a rollout and in it.
+pub(super) fn forged_elsewhere(rng: &mut StdRng) -> Case {
+    let draw = &mut Draw::from(rng);
+    let forge = |builder: ScenarioBuilder, forgery| builder.after(0, UserAction::Forge(forgery));
+    let forged = Forgery::ALL.into_iter().fold(four("forged-elsewhere", draw).ranked(4), forge);
+    let forged = forged.after(draw.pause(50), scale(3)).rollout(draw).when_updated(1, NO_ACTION);
+    Forgery::ALL.into_iter().fold(forged, forge).build()
 }
 
 /// A user changes the label of a pod, and restores it.

@@ -48,8 +48,8 @@ pub(crate) struct PodEntry {
 impl PodEntry {
     /// `None` if no set of this family is its controller.
     pub(crate) fn of(family: Family, view: &PodView) -> Option<Self> {
-        let (mut pod, malformed) = view.read_in(family);
         let owner = family.set_key(&view.metadata)?;
+        let (mut pod, malformed) = view.read_in(family);
         let key = owner.sibling(Arc::clone(&pod.facts.uid));
         pod.set = Arc::clone(owner.uid());
         let labels = view.labels().clone();
