@@ -40,7 +40,7 @@ fn violations(workflows: &Workflows) -> Vec<String> {
         if text.contains("secrets") {
             violated("uses secrets".to_owned());
         }
-        for line in text.lines().filter(|line| line.contains(" uses: ") && !line.contains(" $/")) {
+        for line in text.lines().filter(|line| line.contains(" uses: ") && !line.contains(" ./")) {
             if !line.contains(" # v") {
                 violated(format!("no version in `{}`", line.trim()));
             }
@@ -56,7 +56,7 @@ fn violations(workflows: &Workflows) -> Vec<String> {
             }
         }
         if file == RELEASE
-            && workflow["jobs"]["tests"] != json!({"uses": format!("$/.github/workflows/{CI}")})
+            && workflow["jobs"]["tests"] != json!({"uses": format!("./.github/workflows/{CI}")})
         {
             violated("does not run the tests".to_owned());
         }
@@ -90,7 +90,7 @@ fn job_rules(file: &str, job: &Value) -> Vec<String> {
     for (at, step) in [job].into_iter().chain(steps).enumerate() {
         let (action, command) = (text(step, "uses"), text(step, "run"));
         let with = &step["with"];
-        if !action.is_empty() && !action.starts_with("$/") && !is_pinned(action, "@", 40) {
+        if !action.is_empty() && !action.starts_with("./") && !is_pinned(action, "@", 40) {
             found.push(format!("{action} is not pinned to a commit"));
         }
         if command.contains("${{") {
@@ -188,7 +188,7 @@ fn each_broken_rule_is_found() {
         (RELEASE, "needs: [tests, protection]", "needs: protection", "image: does not wait for tests"),
         (RELEASE, "needs: [tests, protection]", "needs: tests", "publish: does not wait for protection"),
         (RELEASE, "needs: image", "needs: image\n    if: always()", "after a failure"),
-        (RELEASE, "    uses: $/.github/workflows/ci.yaml", "    steps: []", "does not run the tests"),
+        (RELEASE, "    uses: ./.github/workflows/ci.yaml", "    steps: []", "does not run the tests"),
         (RELEASE, "    environment: release\n", "", "packages without the protected environment"),
         (RELEASE, "cache-binary: false", "cache-binary: true", "uses a cache"),
         (RELEASE, "cache-image: false", "cache-image: true", "uses a cache"),
