@@ -8,6 +8,7 @@
 ARG RUST_VERSION=1.95.0
 ARG RUST=rust:${RUST_VERSION}-slim-bookworm
 # A distroless static image, such as static-debian12:nonroot, from the registry that you trust: --build-arg BASE=…
+# `cargo xtask release image` sets both images, with digests.
 ARG BASE=scratch
 
 FROM ${RUST} AS build

@@ -28,6 +28,11 @@ pub(crate) fn check() -> Result<u32> {
     Ok(4)
 }
 
+/// `cargo xtask advisories`: fails if a dependency has a known vulnerability, and if their database cannot be fetched.
+pub(crate) fn advisories() -> Result<()> {
+    run(deny_with(&CARGO_DENY.find()?).args(["check", "advisories"]))
+}
+
 fn deny_with(deny: &Path) -> Command {
     let mut command = Command::new(deny);
     command.current_dir(top()).args(["--log-level", "error"]);
@@ -104,7 +109,8 @@ mod tests {
     #[test]
     fn the_images_toolchain_is_pinned_and_no_older_than_the_crates_need() {
         let read = |file: &str| std::fs::read_to_string(top().join(file)).unwrap();
-        let (docker, cargo) = (read("Dockerfile"), read("Cargo.toml"));
+        let (docker, cargo, release) =
+            (read("Dockerfile"), read("Cargo.toml"), read(".github/workflows/release.yaml"));
         let after = |text: &str, before: &str| {
             let rest = text.split_once(before).unwrap().1;
             rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect::<String>()
@@ -117,6 +123,7 @@ mod tests {
         // Without it rustup uses rust-toolchain.toml, and fetches the stable version of the day.
         assert!(docker.contains("ENV RUSTUP_TOOLCHAIN=${RUST_VERSION}"));
         assert!(docker.contains("rust:${RUST_VERSION}-slim-"));
+        assert_eq!(after(&release, "RUSTUP_TOOLCHAIN: "), pinned, "the programs are built as the image is");
     }
 
     #[test]

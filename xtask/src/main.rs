@@ -35,6 +35,8 @@ mod shells;
 mod specs;
 mod suites;
 mod tools;
+#[cfg(test)]
+mod workflows;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -72,16 +74,18 @@ Usage: cargo xtask <task>
   image-check
              build the controller with the Dockerfile's command, check that it is a static program, and run scenarios
              with it on the sandbox
+  advisories check the dependencies for known vulnerabilities; fails if their database cannot be fetched
   sbom       write a bill of materials (CycloneDX) of each program to target/sbom, by cargo-cyclonedx
   package    build the programs of a release for this machine's architecture, with checksums and bills of materials, to
              target/package
   krew TAG   print the manifest of the plugin for krew, of the archives in target/package
+  release builder
+             print the images that build the image, with their digests; needs docker with buildx
   release image TAG REGISTRY
-             build the image for amd64 and arm64, push it and sign it; needs docker with buildx, and cosign
+             build the image for amd64 and arm64 from images with digests, push it and sign it; needs docker with buildx,
+             and cosign, which verifies the signature of the base
   release chart TAG REGISTRY
              package the chart, push it and sign it; needs Helm 3.8 or newer, and cosign
-  release github TAG
-             make a GitHub release of the files in target/package, and of the manifest for krew; needs gh
   doc        build the documentation of the workspace; a warning is an error. `test` leaves it out: it is another build
   msrv       check the workspace with the oldest supported Rust, the `rust-version` in Cargo.toml; needs rustup and this
              toolchain
@@ -133,12 +137,13 @@ fn main() -> ExitCode {
         }
         ["image-check"] => suites::image_check(),
         ["cycles"] => show_cycles(),
+        ["advisories"] => dependencies::advisories(),
         ["sbom"] => dependencies::write_bills().map(drop),
         ["package"] => package::package(),
         ["krew", tag] => package::krew(tag).map(|manifest| print!("{manifest}")),
+        ["release", "builder"] => release::builder(),
         ["release", "image", tag, registry] => release::image(tag, registry),
         ["release", "chart", tag, registry] => release::chart(tag, registry),
-        ["release", "github", tag] => release::github(tag),
         ["doc"] => compile::doc(),
         ["msrv"] => compile::msrv(),
         ["kind", version] => kind::scenarios(version),

@@ -18,7 +18,7 @@ const PLUGIN: &str = "kubectl-ordered";
 const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
 
 /// Where the files of a release are.
-pub(crate) fn folder() -> PathBuf {
+fn folder() -> PathBuf {
     top().join("target/package")
 }
 
@@ -51,8 +51,10 @@ pub(crate) fn package() -> Result<()> {
         println!("{}", folder.join(&archive).display());
     }
     for bill in dependencies::write_bills()? {
-        let name = bill.file_name().context("a bill without a name")?;
-        fs::copy(&bill, folder.join(name)).with_context(|| format!("cannot copy {}", bill.display()))?;
+        let name = bill.file_stem().context("a bill without a name")?.to_string_lossy();
+        // Each architecture has its own dependencies.
+        let to = format!("{}-{VERSION}-linux-{arch}.cdx.json", name.trim_end_matches(".cdx"));
+        fs::copy(&bill, folder.join(to)).with_context(|| format!("cannot copy {}", bill.display()))?;
     }
     Ok(())
 }
