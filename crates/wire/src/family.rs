@@ -3,6 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use ordereddeployment_api::names::GROUP;
 
+use crate::NamespacedUid;
+
 /// A family of kinds: a deployment, its sets, and their pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Family {
@@ -58,6 +60,18 @@ impl Family {
     #[must_use]
     pub fn set_of(self, pod: &ObjectMeta) -> Option<&OwnerReference> {
         self.controller(pod, self.set_kind())
+    }
+
+    /// The key of the deployment that controls this set.
+    #[must_use]
+    pub fn deployment_key(self, set: &ObjectMeta) -> Option<NamespacedUid> {
+        Some(NamespacedUid::of_owner(set, self.deployment_of(set)?))
+    }
+
+    /// The key of the set that controls this pod.
+    #[must_use]
+    pub fn set_key(self, pod: &ObjectMeta) -> Option<NamespacedUid> {
+        Some(NamespacedUid::of_owner(pod, self.set_of(pod)?))
     }
 
     fn controller<'m>(self, object: &'m ObjectMeta, kind: &str) -> Option<&'m OwnerReference> {

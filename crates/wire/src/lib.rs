@@ -4,10 +4,12 @@
 
 mod family;
 mod objects;
+mod owner;
 mod plain;
 mod view;
 
 pub use family::Family;
 pub use objects::{new_pod, new_set, owner_of};
+pub use owner::NamespacedUid;
 pub use plain::{PlainDeployment, PlainSet, declared_points, rollout_state};
 pub use view::{ConditionView, MalformedAnnotation, NodeView, PodView, plain_set, set, unknown_annotations};
