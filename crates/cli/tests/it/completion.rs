@@ -47,9 +47,9 @@ impl Fixture {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join(".kube")).unwrap();
         let mut kubeconfig = Kubeconfig::from_yaml(&endpoint.kubeconfig).unwrap();
-        let context = kubeconfig.contexts[0].context.clone();
+        let context = kubeconfig.contexts[0].clone();
         let contexts =
-            ["prod@eu", HOSTILE].map(|name| NamedContext { name: name.to_owned(), context: context.clone() });
+            ["prod@eu", HOSTILE].map(|name| NamedContext { name: name.to_owned(), ..context.clone() });
         kubeconfig.contexts.extend(contexts);
         std::fs::write(home.path().join(".kube/config"), serde_json::to_vec(&kubeconfig).unwrap()).unwrap();
         for file in ["manifest.yaml", HOSTILE] {

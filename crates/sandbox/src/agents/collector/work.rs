@@ -178,7 +178,7 @@ impl Worker {
         Ok(owner)
     }
 
-    /// Publishes an event if the watches have shown the owner in another namespace.
+    /// Publishes one event if the watches have shown the owner in another namespace.
     async fn report_foreign_owner(&self, of: &Node, reference: &OwnerReference) {
         let known = lock(&self.shared).graph.node(&reference.uid).map(|owner| owner.namespace);
         if known.is_none_or(|namespace| namespace.is_empty() || namespace == of.namespace) {
@@ -193,7 +193,7 @@ impl Worker {
         );
         let event = json!({
             "apiVersion": "v1", "kind": "Event",
-            "metadata": {"generateName": format!("{}.", of.name), "namespace": namespace},
+            "metadata": {"name": format!("{}.{uid}", of.name), "namespace": namespace},
             "involvedObject": {
                 "apiVersion": version, "kind": kind, "namespace": of.namespace, "name": of.name, "uid": of.uid,
             },
@@ -201,7 +201,7 @@ impl Worker {
             "source": {"component": "garbage-collector-controller"},
         });
         let Ok(event) = serde_json::from_value::<Event>(event) else { return };
-        // The collection does not depend on events.
+        // It may exist. The collection does not depend on events.
         let _ = Api::namespaced(self.client.clone(), namespace).create(&PostParams::default(), &event).await;
     }
 
