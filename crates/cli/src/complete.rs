@@ -43,14 +43,21 @@ fn answer(definition: &clap::Command, words: &[String]) -> (Vec<String>, u8) {
             (from_cluster(definition, words, resource), directive)
         }
     };
-    let mut fitting: Vec<String> = found
+    (offered(found, &prefix, typed), directive)
+}
+
+/// The candidates that begin with the typed text, sorted. Shells insert a candidate as it is: one with other characters could
+/// run a command at Enter, and other users choose the names in a cluster.
+fn offered(found: Vec<String>, prefix: &str, typed: &str) -> Vec<String> {
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || "._:/=@*-".contains(c);
+    let mut offered: Vec<String> = found
         .into_iter()
-        .filter(|candidate| candidate.starts_with(typed))
+        .filter(|candidate| candidate.starts_with(typed) && candidate.chars().all(is_safe))
         .map(|candidate| format!("{prefix}{candidate}"))
         .collect();
-    fitting.sort();
-    fitting.dedup();
-    (fitting, directive)
+    offered.sort();
+    offered.dedup();
+    offered
 }
 
 /// Candidates from the cluster; none if it does not answer.

@@ -7,6 +7,7 @@ mod access;
 mod act;
 mod assets;
 mod buttons;
+mod connections;
 mod delta;
 mod guard;
 mod live;
@@ -17,6 +18,8 @@ mod shared;
 mod stream;
 mod tone;
 
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
@@ -37,9 +40,8 @@ pub(crate) async fn run(options: Options, connect: ConnectArgs) -> Result<()> {
     } else {
         format!("namespace {}", connection.namespace)
     };
-    let name = options.name.clone();
-    let listener = listen(options.port).await?;
-    let port = listener.local_addr().context("the socket has no address")?.port();
+    let (name, idle) = (options.name.clone(), options.idle);
+    let (port, listeners) = listen(options.port).await?;
     let dashboard = Arc::new(Dashboard::start(options, connect, connection, port).await?);
     let object = name.map(|name| format!("&object={}/{name}", dashboard.connection.namespace));
     let address = format!("{}{}", dashboard.gate.address(), object.unwrap_or_default());
@@ -48,16 +50,37 @@ pub(crate) async fn run(options: Options, connect: ConnectArgs) -> Result<()> {
         "The dashboard of {place}:\n\n  {address}\n\n{rights}The address contains a token: do not share it. Press Ctrl-C to stop the dashboard.\n"
     ))?;
     tokio::select! {
-        served = axum::serve(listener, server::router(dashboard)) => served.context("the dashboard failed"),
+        never = connections::serve(listeners, server::router(Arc::clone(&dashboard))) => match never {},
+        () = dashboard.usage.idle(idle) => Ok(print("The dashboard has ended: no page was open for the time of --idle-timeout.\n")?),
         _ = terminate.recv() => Ok(()),
         _ = tokio::signal::ctrl_c() => Ok(()),
     }
 }
 
-async fn listen(port: u16) -> Result<TcpListener> {
-    TcpListener::bind(("127.0.0.1", port)).await.map_err(|error| {
-        anyhow!("cannot listen on 127.0.0.1:{port}: {error}\nhint: choose another --port; 0 is any free one")
-    })
+/// How many free ports are tried.
+const TRIES: usize = 16;
+
+/// The port, and sockets for it on both addresses of loopback: browsers try both for a name under `localhost`, and another user of
+/// this machine could listen on the other one.
+async fn listen(port: u16) -> Result<(u16, Vec<TcpListener>)> {
+    let mut left = if port == 0 { TRIES } else { 1 };
+    loop {
+        left -= 1;
+        let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+        let first = bound.map_err(|error| cannot_listen(&format!("127.0.0.1:{port}"), &error))?;
+        let found = first.local_addr().context("the socket has no address")?.port();
+        match TcpListener::bind((Ipv6Addr::LOCALHOST, found)).await {
+            Ok(second) => return Ok((found, vec![first, second])),
+            // This machine has no IPv6.
+            Err(error) if error.kind() != ErrorKind::AddrInUse => return Ok((found, vec![first])),
+            Err(error) if left == 0 => return Err(cannot_listen(&format!("[::1]:{found}"), &error)),
+            Err(_) => {}
+        }
+    }
+}
+
+fn cannot_listen(address: &str, error: &std::io::Error) -> anyhow::Error {
+    anyhow!("cannot listen on {address}: {error}\nhint: choose another --port; 0 is any free one")
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_planner::{self as planner, ComparisonResult, DryRun, Set, Snapshot};
 use ordereddeployment_sorter::Nodes;
-use ordereddeployment_wire::{Family, NodeView, PlainSet};
+use ordereddeployment_wire::{Family, NamespacedUid, NodeView, PlainSet};
 
 use crate::explain::explain;
 use crate::output;
@@ -165,9 +165,9 @@ impl Reader {
     }
 }
 
-/// Whether the deployment with this UID controls the set.
-pub(crate) fn is_owned(family: Family, set: &OrderedReplicaSet, uid: &str) -> bool {
-    family.deployment_of(&set.metadata).is_some_and(|owner| owner.uid == uid)
+/// Whether the deployment controls the set.
+pub(crate) fn is_owned(family: Family, set: &OrderedReplicaSet, deployment: &OrderedDeployment) -> bool {
+    family.deployment_key(&set.metadata) == Some(NamespacedUid::of(&deployment.metadata))
 }
 
 /// The name of an object in commands and messages: `web`, or `deployment/web`.
@@ -189,18 +189,18 @@ impl ObservedState {
         nodes: &Result<BTreeMap<String, NodeView>, String>,
         now: Timestamp,
     ) -> Self {
-        let uid = deployment.uid().unwrap_or_default();
         let read = match family {
             Family::Ordered => ordereddeployment_wire::set,
             Family::Plain => ordereddeployment_wire::plain_set,
         };
-        let mut sets: Vec<Set> =
-            sets.into_iter().filter(|set| is_owned(family, set, &uid)).map(read).collect();
+        let owned = sets.into_iter().filter(|set| is_owned(family, set, &deployment));
+        let (keys, mut sets): (BTreeSet<NamespacedUid>, Vec<Set>) =
+            owned.map(|set| (NamespacedUid::of(&set.metadata), read(set))).unzip();
         planner::make_hashes_unique(&mut sets);
         let selector = &deployment.spec.selector;
         let ours = |pod: &&ObservedPod| {
-            let is_owned = pod.set_uid_in(family).is_some_and(|uid| sets.iter().any(|set| *set.uid == *uid));
-            is_owned && selector.matches(pod.labels())
+            let is_owned = || family.set_key(&pod.metadata).is_some_and(|set| keys.contains(&set));
+            selector.matches(pod.labels()) && is_owned()
         };
         let pods: Vec<ObservedPod> = pods.into_iter().filter(ours).cloned().collect();
         let (nodes, nodes_unread) = match nodes {

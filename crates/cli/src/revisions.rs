@@ -41,10 +41,9 @@ pub(crate) fn of<'a>(
     deployment: &OrderedDeployment,
     sets: impl IntoIterator<Item = &'a OrderedReplicaSet>,
 ) -> Vec<Revision> {
-    let uid = deployment.uid().unwrap_or_default();
     let mut revisions: Vec<Revision> = sets
         .into_iter()
-        .filter(|set| is_owned(Family::Ordered, set, &uid))
+        .filter(|set| is_owned(Family::Ordered, set, deployment))
         .map(|found| {
             let set = ordereddeployment_wire::set(found);
             Revision {

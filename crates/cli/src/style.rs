@@ -1,5 +1,6 @@
 //! Colours and Unicode lines in the output.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 
 use crate::escape::PAINT_MARKS;
@@ -31,14 +32,10 @@ pub(crate) enum Paint {
 impl Style {
     /// Colours on a terminal or with `CLICOLOR_FORCE`, and not with `NO_COLOR`; Unicode in UTF-8 locales.
     pub(crate) fn of_stdout() -> Self {
-        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
         let locale = locale.to_string_lossy().to_ascii_lowercase();
-        let on_terminal =
-            std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        let forced = set("CLICOLOR_FORCE").is_some_and(|value| value != "0");
         Self {
-            color: set("NO_COLOR").is_none() && (on_terminal || forced),
+            color: has_colors(std::io::stdout().is_terminal()),
             unicode: locale.contains("utf-8") || locale.contains("utf8"),
         }
     }
@@ -64,6 +61,23 @@ impl Style {
     pub(crate) fn pick(self, unicode: &'static str, ascii: &'static str) -> &'static str {
         if self.unicode { unicode } else { ascii }
     }
+}
+
+/// The value of a variable that is set and not empty.
+fn set(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Whether output has colours, depending on whether it goes to a terminal.
+fn has_colors(is_terminal: bool) -> bool {
+    let on_terminal = is_terminal && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    let forced = set("CLICOLOR_FORCE").is_some_and(|value| value != "0");
+    set("NO_COLOR").is_none() && (on_terminal || forced)
+}
+
+/// Whether logs have colours.
+pub(crate) fn has_colors_on_stderr() -> bool {
+    has_colors(std::io::stderr().is_terminal())
 }
 
 /// The width of the terminal; `None` if the output is not a terminal.

@@ -1,5 +1,6 @@
 //! `ordered-controller-manager`: the controllers of this project as one process.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -306,7 +307,10 @@ async fn config(kubeconfig: Option<PathBuf>) -> Result<Config> {
 
 fn log(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let has_colors =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
+    let subscriber =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(has_colors);
     match format {
         LogFormat::Text => subscriber.init(),
         LogFormat::Json => subscriber.json().init(),

@@ -87,6 +87,28 @@ async fn the_program_works_from_a_kubeconfig_and_ends_on_sigterm() {
 }
 
 #[tokio::test]
+async fn logs_have_no_colours_when_the_standard_error_is_no_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let sandbox = Sandbox::start(Config::default()).await.unwrap();
+    let endpoint = sandbox.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    std::fs::write(&kubeconfig, &endpoint.kubeconfig).unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_ordered-controller-manager"))
+        .arg("--kubeconfig")
+        .arg(&kubeconfig)
+        .args(["--metrics-bind-address", "127.0.0.1:0"])
+        .env_remove("RUST_LOG")
+        .env_remove("NO_COLOR")
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(program.stderr.take().unwrap()).lines();
+    let line = lines.next_line().await.unwrap().unwrap();
+    assert!(line.contains("INFO") && !line.contains('\x1b'), "{line:?}");
+}
+
+#[tokio::test]
 async fn nodecosts_without_a_config_map_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");

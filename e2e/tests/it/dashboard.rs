@@ -138,7 +138,7 @@ async fn a_dashboard_that_only_shows_says_when_it_has_stopped(cluster: TestClust
             .await,
         json!(0)
     );
-    let refused = "const {folder} = JSON.parse(sessionStorage.getItem('ordered-dashboard'));
+    let refused = "const {folder} = JSON.parse(localStorage.getItem('ordered-dashboard'));
         fetch(`${folder}/act`, {method: 'POST', headers: {'content-type': 'application/json'},
           body: JSON.stringify({namespace: 'x', name: 'web', act: {action: 'pause'}})}).then(({status}) => done(status));";
     assert_eq!(browser.run(refused).await, json!(404));

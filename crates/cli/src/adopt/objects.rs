@@ -7,6 +7,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::LabelSelector;
 use ordereddeployment_api::names::annotation;
+use ordereddeployment_wire::NamespacedUid;
 use serde_json::Value;
 
 use crate::explain::explain;
@@ -126,8 +127,7 @@ impl Objects {
 
     /// The pods that this object controls.
     pub(crate) fn pods_of(&self, owner: &DynamicObject) -> impl Iterator<Item = &DynamicObject> {
-        let uid = owner.uid();
-        self.pods.iter().filter(move |pod| controller(pod).map(|owner| &owner.uid) == uid.as_ref())
+        self.pods.iter().filter(move |pod| is_controlled_by(pod, owner))
     }
 
     /// The autoscalers of the object of that kind, without those that have a controller, which would revert changes.
@@ -158,7 +158,8 @@ pub(crate) fn controller(object: &DynamicObject) -> Option<&OwnerReference> {
 }
 
 pub(crate) fn is_controlled_by(object: &DynamicObject, owner: &DynamicObject) -> bool {
-    controller(object).map(|found| &found.uid) == owner.metadata.uid.as_ref()
+    let found = controller(object).map(|found| NamespacedUid::of_owner(&object.metadata, found));
+    found == Some(NamespacedUid::of(&owner.metadata))
 }
 
 pub(crate) fn is_terminating(object: &DynamicObject) -> bool {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::client::{ConnectArgs, object_name};
+use crate::client::{ConnectArgs, Timeout, object_name, timeout};
 use crate::dashboard::{self, Options};
 
 /// Show OrderedDeployments in a web browser, live, on this machine
@@ -13,9 +13,10 @@ Examples:
   kubectl ordered dashboard web             begin with web
   kubectl ordered dashboard -A --read-only  in all namespaces, without writes
 
-It prints the address to open, and runs until Ctrl-C. It listens on 127.0.0.1 only and has the permissions of your \
-kubeconfig. The address contains a token: whoever has it, and can connect to this machine's loopback, has these permissions \
-until the dashboard stops.")]
+It prints the address to open, and runs until Ctrl-C. It listens on loopback only and has the permissions of your \
+kubeconfig. The address contains a token that works once: whoever opens it first, and can connect to this machine's loopback, \
+has these permissions until the dashboard stops. The name in the address is another one each time; browsers resolve it \
+themselves.")]
 pub(crate) struct Args {
     /// The name of the OrderedDeployment to show first
     #[arg(value_parser = object_name, conflicts_with = "all_namespaces")]
@@ -29,6 +30,12 @@ pub(crate) struct Args {
     /// The port to listen on; 0 is any free port
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u16,
+    /// Use 127.0.0.1 in the address, for a browser that does not resolve names under localhost
+    #[arg(long)]
+    use_ip: bool,
+    /// Stop once no page was open for this time, such as 30m; 0, the default, is never
+    #[arg(long, value_name = "DURATION", default_value = "0", hide_default_value = true, value_parser = timeout)]
+    idle_timeout: Timeout,
     /// The node label for the pool of a node
     #[arg(long, value_name = "LABEL", default_value = "node.usage")]
     pool_label: String,
@@ -37,6 +44,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Result<()> {
-    let Args { name, all_namespaces, read_only, port, pool_label, connect } = args;
-    dashboard::run(Options { name, all_namespaces, port, read_only, pool_label }, connect).await
+    let Args { name, all_namespaces, read_only, port, use_ip, idle_timeout, pool_label, connect } = args;
+    let Timeout(idle) = idle_timeout;
+    dashboard::run(Options { name, all_namespaces, port, use_ip, idle, read_only, pool_label }, connect).await
 }

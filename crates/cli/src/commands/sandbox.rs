@@ -13,6 +13,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::client::{ConnectArgs, Timeout};
 use crate::embedded::Embedded;
+use crate::style::has_colors_on_stderr;
 
 /// The start of the kubeconfigs that this command writes. Only such files are overwritten.
 const OURS: &str = "apiVersion: v1\nkind: Config\nclusters:\n- name: sandbox\n";
@@ -67,7 +68,8 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     // A subscriber that is already set stays.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let _ = log.with_ansi(has_colors_on_stderr()).try_init();
     may_overwrite(&args.kubeconfig).await?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let config = Config {

@@ -24,11 +24,11 @@ exec kubectl-ordered __complete "$@"
 "#;
 
 // Bash also breaks words at `=`, `:` and `@`, and inserts only what follows the last of them. So the script splits
-// the line itself and removes the part before from candidates. It works in bash 3.2 and without the package
-// bash-completion.
+// the line itself and removes the part before from candidates. It works in bash 3.2, which does not quote the names of files
+// itself, and without the package bash-completion.
 const BASH: &str = r#"# bash completion of kubectl-ordered: source <(kubectl-ordered completion bash)
 _kubectl_ordered() {
-    local typed="${COMP_LINE:0:COMP_POINT}" line directive=0 before="" i
+    local typed="${COMP_LINE:0:COMP_POINT}" line directive=0 before="" format=%s i
     local -a words found=()
     IFS=$' \t\n' read -r -a words <<<"$typed"
     case "$typed" in *[[:space:]]) words+=("") ;; esac
@@ -44,8 +44,10 @@ _kubectl_ordered() {
     done < <(kubectl-ordered __complete "${words[@]:1}" 2>/dev/null)
     COMPREPLY=()
     if ((directive == 0)); then
-        compopt -o filenames 2>/dev/null
-        while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "${word#"$before"}")
+        compopt -o filenames 2>/dev/null || format=%q
+        while IFS= read -r line; do
+            COMPREPLY+=("$(printf "$format" "$line")")
+        done < <(compgen -f -- "${word#"$before"}")
         return
     fi
     ((directive & 2)) && compopt -o nospace 2>/dev/null

@@ -1,5 +1,5 @@
 use super::arguments::{Resource, cluster_flags, deployment};
-use super::{Completion, cluster, completion, connect};
+use super::{Completion, cluster, completion, connect, offered};
 use crate::testing::fixture::Fixture;
 
 fn words(line: &str) -> Vec<String> {
@@ -62,6 +62,38 @@ fn the_cluster_is_that_of_the_flags_on_the_line() {
     assert_eq!((found.namespace.as_deref(), found.context.as_deref()), (Some("shop"), Some("prod")));
     assert_eq!(deployment(&crate::command(), &line).as_deref(), Some("web"));
     assert_eq!(deployment(&crate::command(), &words("set image web w")).as_deref(), Some("web"));
+}
+
+#[test]
+fn only_candidates_that_no_shell_interprets_are_offered() {
+    let safe = ["app=", "canary@2", "eks:eu/web", "node.usage", "shop", "team-*", "web_2"];
+    let hostile = [
+        "x;touch${IFS}owned",
+        "$(id)",
+        "`id`",
+        "a b",
+        "a|b",
+        "a&b",
+        "a>b",
+        "a\nb",
+        "a\tb",
+        "a'b",
+        "a\"b",
+        "a\\b",
+        "!1",
+        "~",
+        "#",
+        "{a,b}",
+        "[a]",
+        "a?",
+        "größe",
+        "\u{202e}a",
+        "a\0b",
+        "a%b",
+        "a+b",
+    ];
+    let found = safe.iter().chain(&hostile).map(|name| (*name).to_owned()).collect();
+    assert_eq!(offered(found, "", ""), safe);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,8 @@
 //! Every program of this machine can connect to a port on loopback, and a browser sends requests on behalf of any page. The
 //! token in the printed address proves that the user opened the page.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use axum::http::{HeaderMap, StatusCode, header};
 
 /// The headers of every response.
@@ -23,8 +25,12 @@ pub(super) const HEADERS: [(&str, &str); 7] = [
 /// The secrets of a dashboard, and the port it listens on.
 pub(super) struct Gate {
     port: u16,
-    /// In the printed address. The page exchanges it for the cookie.
+    /// The name in the printed address. It is another one for each dashboard: a service worker that another program has
+    /// registered on the same port has another origin, and does not see the page.
+    name: String,
+    /// In the printed address. The page exchanges it for the cookie, once.
     token: String,
+    is_exchanged: AtomicBool,
     /// The value of the cookie.
     session: String,
     /// The folder of the requests that need the cookie. Browsers send a cookie to every port of a host, but only to its
@@ -35,12 +41,14 @@ pub(super) struct Gate {
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The name of the host is not a loopback name: DNS rebinding.
+    /// The host is not that of the printed address: DNS rebinding, for example.
     Host,
     /// Another page sent the request.
     Origin,
     /// The token is wrong.
     Token,
+    /// The token was exchanged before.
+    Used,
     /// The cookie is missing or wrong.
     Session,
 }
@@ -53,6 +61,11 @@ impl Refusal {
                 (StatusCode::MISDIRECTED_REQUEST, "open the dashboard by the address that it printed")
             }
             Self::Origin => (StatusCode::FORBIDDEN, "the request is not from a page of this dashboard"),
+            Self::Used => (
+                StatusCode::GONE,
+                "this address was opened before, and its token works once: run `kubectl ordered dashboard` again. If you have \
+                 not opened it, somebody else has: stop that dashboard",
+            ),
             Self::Token | Self::Session => (
                 StatusCode::UNAUTHORIZED,
                 "open the address that `kubectl ordered dashboard` printed: it contains a token for this session",
@@ -62,15 +75,24 @@ impl Refusal {
 }
 
 impl Gate {
-    /// A gate with random secrets.
-    pub(super) fn new(port: u16) -> Self {
+    /// A gate with random secrets. The name is a random one under `localhost`, which browsers resolve to loopback themselves, or
+    /// the address of loopback.
+    pub(super) fn new(port: u16, use_ip: bool) -> Self {
         let secret = || format!("{:032x}", rand::random::<u128>());
-        Self { port, token: secret(), session: secret(), folder: secret() }
+        let random = || format!("od-{:016x}.localhost", rand::random::<u64>());
+        let name = if use_ip { "127.0.0.1".to_owned() } else { random() };
+        let is_exchanged = AtomicBool::new(false);
+        Self { port, name, token: secret(), is_exchanged, session: secret(), folder: secret() }
+    }
+
+    /// The only host that is served.
+    pub(super) fn own_host(&self) -> String {
+        format!("{}:{}", self.name, self.port)
     }
 
     /// The address to open. A browser does not send the fragment with the token.
     pub(super) fn address(&self) -> String {
-        format!("http://127.0.0.1:{}/#token={}", self.port, self.token)
+        format!("http://{}/#token={}", self.own_host(), self.token)
     }
 
     /// The folder of the requests that need the cookie.
@@ -87,26 +109,26 @@ impl Gate {
         format!("ordered-dashboard-{}", self.port)
     }
 
-    /// Checks that the browser asked for a loopback name.
+    /// Checks that the browser asked for the host of the printed address.
     pub(super) fn host(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let host = text(headers, header::HOST).ok_or(Refusal::Host)?;
-        let known = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{}", self.port));
-        let is_known = known.iter().any(|known| host.eq_ignore_ascii_case(known));
-        is_known.then_some(()).ok_or(Refusal::Host)
+        let is_own =
+            text(headers, header::HOST).is_some_and(|host| host.eq_ignore_ascii_case(&self.own_host()));
+        is_own.then_some(()).ok_or(Refusal::Host)
     }
 
     /// Checks that a page of this dashboard sent a write.
     pub(super) fn origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        self.host(headers)?;
-        let (host, origin) = (text(headers, header::HOST), text(headers, header::ORIGIN));
-        let expected = host.map(|host| format!("http://{host}"));
-        let is_own = origin.zip(expected).is_some_and(|(origin, own)| origin.eq_ignore_ascii_case(&own));
+        let own = format!("http://{}", self.own_host());
+        let is_own = text(headers, header::ORIGIN).is_some_and(|origin| origin.eq_ignore_ascii_case(&own));
         is_own.then_some(()).ok_or(Refusal::Origin)
     }
 
-    /// Checks the token of the address.
-    pub(super) fn token(&self, token: &str) -> Result<(), Refusal> {
-        equal(token, &self.token).then_some(()).ok_or(Refusal::Token)
+    /// Checks the token of the address, for the one time that it works.
+    pub(super) fn exchange(&self, token: &str) -> Result<(), Refusal> {
+        if !equal(token, &self.token) {
+            return Err(Refusal::Token);
+        }
+        if self.is_exchanged.swap(true, Ordering::AcqRel) { Err(Refusal::Used) } else { Ok(()) }
     }
 
     /// Checks the cookie.
@@ -135,13 +157,18 @@ fn equal(first: &str, second: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
     use super::{Gate, Refusal};
 
+    const HOST: &str = "od-1.localhost:8001";
+
     fn gate() -> Gate {
-        let [token, session, folder] = ["token", "session", "folder"].map(str::to_owned);
-        Gate { port: 8001, token, session, folder }
+        let [name, token, session, folder] =
+            ["od-1.localhost", "token", "session", "folder"].map(str::to_owned);
+        Gate { port: 8001, name, token, is_exchanged: AtomicBool::new(false), session, folder }
     }
 
     fn headers(all: &[(&'static str, &str)]) -> HeaderMap {
@@ -153,48 +180,56 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_names_with_the_port_are_hosts() {
-        for host in ["127.0.0.1:8001", "localhost:8001", "LOCALHOST:8001", "[::1]:8001"] {
+    fn only_the_host_of_the_printed_address_is_served() {
+        for host in [HOST, "OD-1.localhost:8001"] {
             assert_eq!(gate().host(&headers(&[("host", host)])), Ok(()), "{host}");
         }
-        let rebound = ["evil.example:8001", "127.0.0.1:8002", "127.0.0.1", "localhost.evil.example:8001", ""];
-        for host in rebound {
+        for host in [
+            "evil.example:8001",
+            "od-1.localhost:8002",
+            "od-1.localhost",
+            "od-2.localhost:8001",
+            "od-1.localhost.evil.example:8001",
+            "localhost:8001",
+            "127.0.0.1:8001",
+            "[::1]:8001",
+            "",
+        ] {
             assert_eq!(gate().host(&headers(&[("host", host)])), Err(Refusal::Host), "{host}");
         }
         assert_eq!(gate().host(&HeaderMap::new()), Err(Refusal::Host));
-        let mut two = HeaderMap::new();
-        two.append("host", HeaderValue::from_static("127.0.0.1:8001"));
-        two.append("host", HeaderValue::from_static("evil.example"));
-        assert_eq!(gate().host(&two), Err(Refusal::Host));
+        assert_eq!(gate().host(&headers(&[("host", HOST), ("host", "evil.example")])), Err(Refusal::Host));
     }
 
     #[test]
-    fn a_write_has_the_origin_of_its_host() {
-        let check = |host, origin| gate().origin(&headers(&[("host", host), ("origin", origin)]));
-        assert_eq!(check("127.0.0.1:8001", "http://127.0.0.1:8001"), Ok(()));
-        assert_eq!(check("localhost:8001", "http://localhost:8001"), Ok(()));
+    fn a_write_has_the_origin_of_the_printed_address() {
+        let check = |origin| gate().origin(&headers(&[("host", HOST), ("origin", origin)]));
+        assert_eq!(check("http://od-1.localhost:8001"), Ok(()));
         for origin in [
             "http://evil.example",
-            "http://127.0.0.1:8002",
+            "http://od-1.localhost:8002",
+            "http://od-2.localhost:8001",
             "http://localhost:8001",
-            "https://127.0.0.1:8001",
+            "https://od-1.localhost:8001",
             "null",
         ] {
-            assert_eq!(check("127.0.0.1:8001", origin), Err(Refusal::Origin), "{origin}");
+            assert_eq!(check(origin), Err(Refusal::Origin), "{origin}");
         }
-        assert_eq!(gate().origin(&headers(&[("host", "127.0.0.1:8001")])), Err(Refusal::Origin));
-        assert_eq!(check("evil.example:8001", "http://evil.example:8001"), Err(Refusal::Host));
+        assert_eq!(gate().origin(&headers(&[("host", HOST)])), Err(Refusal::Origin));
     }
 
     #[test]
-    fn the_token_is_exchanged_for_a_cookie_that_scripts_and_other_sites_do_not_get() {
-        assert_eq!(gate().address(), "http://127.0.0.1:8001/#token=token");
-        assert_eq!(gate().token("token"), Ok(()));
+    fn the_token_is_exchanged_once_for_a_cookie_that_scripts_and_other_sites_do_not_get() {
+        let gate = gate();
+        assert_eq!(gate.address(), "http://od-1.localhost:8001/#token=token");
         for wrong in ["", "toke", "tokens", "Token", "session"] {
-            assert_eq!(gate().token(wrong), Err(Refusal::Token), "{wrong}");
+            assert_eq!(gate.exchange(wrong), Err(Refusal::Token), "{wrong}");
         }
+        let exchanged = [(); 3].map(|()| gate.exchange("token"));
+        assert_eq!(exchanged, [Ok(()), Err(Refusal::Used), Err(Refusal::Used)]);
+        assert_eq!(gate.exchange("wrong"), Err(Refusal::Token));
         assert_eq!(
-            gate().cookie(),
+            gate.cookie(),
             "ordered-dashboard-8001=session; Path=/s/folder; HttpOnly; SameSite=Strict"
         );
     }
@@ -211,8 +246,10 @@ mod tests {
     }
 
     #[test]
-    fn the_secrets_of_two_dashboards_differ() {
-        let (one, other) = (Gate::new(1), Gate::new(1));
+    fn the_secrets_and_the_names_of_two_dashboards_differ() {
+        let (one, other) = (Gate::new(1, false), Gate::new(1, false));
+        assert!(one.name != other.name && one.name.ends_with(".localhost"), "{}", one.name);
+        assert!(Gate::new(1, true).address().starts_with("http://127.0.0.1:1/#"));
         assert!(one.token != other.token && one.session != other.session && one.folder != other.folder);
         assert!(one.token != one.session && one.token.len() == 32);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use jiff::Timestamp;
 use kube::api::ListParams;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource};
 use kube_runtime::reflector::ObjectRef;
 use kube_runtime::watcher;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
@@ -104,8 +104,7 @@ impl Stores {
 
     /// The sets of an OrderedDeployment.
     pub(super) fn sets(&self, deployment: &OrderedDeployment) -> Vec<Arc<OrderedReplicaSet>> {
-        let (namespace, uid) = (deployment.namespace(), deployment.uid().unwrap_or_default());
-        self.sets.state_filter(|set| set.namespace() == namespace && is_owned(Family::Ordered, set, &uid))
+        self.sets.state_filter(|set| is_owned(Family::Ordered, set, deployment))
     }
 
     /// The state of one OrderedDeployment; `None` if it does not exist.

@@ -1,20 +1,23 @@
 //! The requests of the page. Each one passes the gate first.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
-use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Path, RawQuery, Request, State};
+use axum::body::{Body, to_bytes};
+use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response, Sse};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::act::Act;
 use super::assets::{Asset, INDEX, find};
+use super::connections::Streaming;
 use super::guard::{HEADERS, Refusal};
 use super::shared::Dashboard;
 use super::stream::events;
@@ -22,6 +25,8 @@ use crate::commands::plan::{Timeline, timeline};
 
 /// The largest body of a request.
 const BODY: usize = 64 * 1024;
+/// How long a client may take to send the body of a request.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Shared = State<Arc<Dashboard>>;
 
@@ -37,16 +42,16 @@ pub(super) fn router(dashboard: Arc<Dashboard>) -> Router {
         .route(&format!("{folder}/events/{{namespace}}/{{name}}"), get(object_events))
         .route(&format!("{folder}/plan/{{namespace}}/{{name}}"), get(plan));
     let router = if dashboard.read_only { router } else { router.route(&format!("{folder}/act"), post(act)) };
-    router
-        .layer(DefaultBodyLimit::max(BODY))
-        .layer(from_fn_with_state(Arc::clone(&dashboard), guard))
-        .with_state(dashboard)
+    router.layer(from_fn_with_state(Arc::clone(&dashboard), guard)).with_state(dashboard)
 }
 
 /// Checks the request, and adds the headers to the response.
 async fn guard(State(dashboard): Shared, request: Request, next: Next) -> Response {
     let mut response = match check(&dashboard, &request) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => match with_body(request).await {
+            Ok(request) => next.run(request).await,
+            Err(refusal) => refusal.into_response(),
+        },
         Err(refusal) => refusal.answer().into_response(),
     };
     for (name, value) in HEADERS {
@@ -63,8 +68,19 @@ fn check(dashboard: &Dashboard, request: &Request<Body>) -> Result<(), Refusal> 
     }
     if request.uri().path().starts_with("/s/") {
         dashboard.gate.session(headers)?;
+        dashboard.usage.note();
     }
     Ok(())
+}
+
+/// The request with its whole body.
+async fn with_body(request: Request) -> Result<Request, (StatusCode, &'static str)> {
+    let (parts, body) = request.into_parts();
+    match timeout(BODY_TIMEOUT, to_bytes(body, BODY)).await {
+        Ok(Ok(bytes)) => Ok(Request::from_parts(parts, bytes.into())),
+        Ok(Err(_)) => Err((StatusCode::PAYLOAD_TOO_LARGE, "the request is too large")),
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the request takes too long")),
+    }
 }
 
 fn file(asset: &'static Asset) -> Response {
@@ -80,11 +96,12 @@ struct Token {
     token: String,
 }
 
-/// Exchanges the token of the address for a cookie.
+/// Exchanges the token of the address for a cookie, once.
 async fn session(State(dashboard): Shared, Json(Token { token }): Json<Token>) -> Response {
-    if let Err(refusal) = dashboard.gate.token(&token) {
+    if let Err(refusal) = dashboard.gate.exchange(&token) {
         return refusal.answer().into_response();
     }
+    dashboard.usage.note();
     ([(header::SET_COOKIE, dashboard.gate.cookie())], Json(described(&dashboard))).into_response()
 }
 
@@ -99,12 +116,26 @@ fn described(dashboard: &Dashboard) -> serde_json::Value {
     })
 }
 
-async fn list_events(State(dashboard): Shared) -> Response {
-    Sse::new(events(dashboard, None)).into_response()
+type Connection = Option<Extension<Streaming>>;
+
+async fn list_events(State(dashboard): Shared, connection: Connection) -> Response {
+    stream(dashboard, connection, None)
 }
 
-async fn object_events(State(dashboard): Shared, Path(object): Path<(String, String)>) -> Response {
-    Sse::new(events(dashboard, Some(object))).into_response()
+async fn object_events(
+    State(dashboard): Shared,
+    connection: Connection,
+    Path(object): Path<(String, String)>,
+) -> Response {
+    stream(dashboard, connection, Some(object))
+}
+
+fn stream(dashboard: Arc<Dashboard>, connection: Connection, object: Option<(String, String)>) -> Response {
+    let streaming = connection.map(|Extension(streaming)| streaming).unwrap_or_default();
+    match dashboard.usage.open(streaming) {
+        Some(open) => Sse::new(events(dashboard, object, open)).into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "too many pages are open: close some").into_response(),
+    }
 }
 
 /// The plan of an object, or of a rollout to other images: `?image=web=nginx:1.29`.

@@ -10,6 +10,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
 use super::access::Access;
+use super::connections::Usage;
 use super::guard::Gate;
 use super::live::{self, Pulse};
 use crate::client::{ConnectArgs, Connection};
@@ -28,6 +29,10 @@ pub(crate) struct Options {
     pub(crate) all_namespaces: bool,
     /// The port; 0 is any free port.
     pub(crate) port: u16,
+    /// Use 127.0.0.1 in the address instead of a name.
+    pub(crate) use_ip: bool,
+    /// End after this time without an open page.
+    pub(crate) idle: Option<Duration>,
     /// Make no writes.
     pub(crate) read_only: bool,
     /// The node label for the pool of a node.
@@ -37,6 +42,7 @@ pub(crate) struct Options {
 /// A running dashboard.
 pub(super) struct Dashboard {
     pub(super) gate: Gate,
+    pub(super) usage: Usage,
     connect: ConnectArgs,
     pub(super) connection: Connection,
     pub(super) all_namespaces: bool,
@@ -60,7 +66,8 @@ impl Dashboard {
         let namespace = (!options.all_namespaces).then(|| connection.namespace.clone());
         let (stores, pulse) = live::start(&connection, namespace.as_deref()).await?;
         Ok(Self {
-            gate: Gate::new(port),
+            gate: Gate::new(port, options.use_ip),
+            usage: Usage::new(),
             connect,
             connection,
             all_namespaces: options.all_namespaces,

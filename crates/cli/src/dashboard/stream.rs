@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::access::Access;
 use super::buttons::buttons;
+use super::connections::OpenStream;
 use super::delta::{Delta, ListDelta};
 use super::live::Pulse;
 use super::page::Page;
@@ -46,12 +47,14 @@ struct Sent {
     updated: Option<Instant>,
     computed: Option<Instant>,
     queue: VecDeque<Event>,
+    _open: OpenStream,
 }
 
 /// The events of a page that shows the list and, if one is chosen, an object.
 pub(super) fn events(
     dashboard: Arc<Dashboard>,
     object: Option<(String, String)>,
+    open: OpenStream,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
     let pulse = dashboard.pulse();
     let sent = Sent {
@@ -67,6 +70,7 @@ pub(super) fn events(
         updated: None,
         computed: None,
         queue: VecDeque::new(),
+        _open: open,
     };
     stream::unfold(sent, |mut sent| async move {
         loop {

@@ -1,3 +1,4 @@
+mod forged;
 mod requests;
 
 use jiff::{SignedDuration, Timestamp};

@@ -5,12 +5,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::config::{Kubeconfig, NamedContext};
 use ordereddeployment_sandbox::{Config, Sandbox};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// A home directory with a kubeconfig for a cluster with the OrderedDeployments `web` and `web-2`.
+/// A name that runs a command, if a shell reads it.
+const HOSTILE: &str = "x;touch${IFS}owned";
+
+/// A home directory with a kubeconfig for a cluster with the OrderedDeployments `web` and `web-2`. Contexts, containers and the
+/// id of the hold have hostile names beside the others.
 struct Fixture {
     home: TempDir,
     _sandbox: Sandbox,
@@ -30,16 +35,26 @@ impl Fixture {
             let manifest = json!({
                 "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": {"name": name},
                 "spec": {"selector": {"matchLabels": {"app": name}}, "template": {
-                    "metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "app", "image": "web:1"}]},
+                    "metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "app", "image": "web:1"}, {"name": HOSTILE, "image": "web:1"}]},
                 }},
             });
             let object = serde_json::from_value(manifest).unwrap();
             deployments.create(&PostParams::default(), &object).await.unwrap();
+            let hold = json!({"id": HOSTILE, "pod": HOSTILE, "podUID": "u", "point": "before", "revision": 1, "replicas": 1, "sizes": {}, "since": "2030-01-01T00:00:00Z"});
+            let patch = Patch::Merge(json!({"status": {"hold": hold}}));
+            deployments.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
         }
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join(".kube")).unwrap();
-        std::fs::write(home.path().join(".kube/config"), &endpoint.kubeconfig).unwrap();
-        std::fs::write(home.path().join("manifest.yaml"), "").unwrap();
+        let mut kubeconfig = Kubeconfig::from_yaml(&endpoint.kubeconfig).unwrap();
+        let context = kubeconfig.contexts[0].clone();
+        let contexts =
+            ["prod@eu", HOSTILE].map(|name| NamedContext { name: name.to_owned(), ..context.clone() });
+        kubeconfig.contexts.extend(contexts);
+        std::fs::write(home.path().join(".kube/config"), serde_json::to_vec(&kubeconfig).unwrap()).unwrap();
+        for file in ["manifest.yaml", HOSTILE] {
+            std::fs::write(home.path().join(file), "").unwrap();
+        }
         for shell in ["bash", "zsh", "fish"] {
             let script = command(home.path(), env!("CARGO_BIN_EXE_kubectl-ordered"), &["completion", shell]);
             std::fs::write(home.path().join(shell), script.unwrap()).unwrap();
@@ -79,12 +94,14 @@ fn command(home: &Path, program: &str, arguments: &[&str]) -> Option<String> {
 }
 
 /// A command line, and the candidates for its last word, joined by spaces.
-const LINES: [(&str, &str); 8] = [
+const LINES: [(&str, &str); 10] = [
     ("kubectl-ordered sta", "status"),
     ("kubectl-ordered get ", "web web-2"),
     ("kubectl-ordered get web-", "web-2"),
     ("kubectl-ordered status od/", "od/web od/web-2"),
     ("kubectl-ordered -n default set image web ", "app="),
+    ("kubectl-ordered resume web --hold ", ""),
+    ("kubectl-ordered get --context ", "prod@eu sandbox"),
     ("kubectl-ordered status web --until ", "complete held"),
     ("kubectl-ordered get web ", ""),
     ("kubectl-ordered convert -f man", "manifest.yaml"),
@@ -108,6 +125,8 @@ async fn bash_completes_commands_names_and_files() {
     for (line, offered) in LINES {
         assert_eq!(asked(line), offered, "{line}");
     }
+    // Without `compopt`, as in bash 3.2, the script quotes the names of files.
+    assert_eq!(asked("kubectl-ordered convert -f x"), r"x\;touch\$\{IFS\}owned");
     // Bash inserts only the part after its last word break.
     assert_eq!(asked("kubectl-ordered get --output=y"), "yaml");
     assert_eq!(asked("kubectl-ordered convert --filename=man"), "manifest.yaml");

@@ -118,6 +118,22 @@ fn web() -> OrderedDeployment {
     .unwrap()
 }
 
+#[test]
+fn logs_have_no_colours_when_the_standard_error_is_no_terminal() {
+    let home = tempfile::tempdir().unwrap();
+    let mut process = command(home.path(), &["sandbox", "--kubeconfig", "sandbox.yaml"])
+        .env("RUST_LOG", "info")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    process.kill().unwrap();
+    process.wait().unwrap();
+    assert!(line.contains("INFO") && !line.contains('\x1b'), "{line:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rollout_is_shown_ordered_and_resumed_from_another_terminal() {
     let sandbox = Running::start(&["--ready-delay", "10ms", "--termination-delay", "10ms"]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{
     DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
@@ -13,7 +13,8 @@ use ordereddeployment_sandbox::{Collector, Record, Sandbox};
 use serde_json::json;
 
 use crate::common::{
-    define_gadgets, gadget, gadget_definition, gadgets, pod_value, pods, refusal, sandbox, sandbox_with,
+    define_gadgets, gadget, gadget_definition, gadget_resource, gadgets, pod_value, pods, refusal, sandbox,
+    sandbox_with,
 };
 
 async fn wait_for_agents() {
@@ -328,4 +329,54 @@ async fn an_owner_must_match_by_name_and_uid() {
     wait_for_agents().await;
     let left = pods(&client).list(&ListParams::default()).await.unwrap().items;
     assert_eq!(left.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["a", "b", "e"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_of_another_namespace_is_absent() {
+    let sandbox = sandbox().await;
+    let client = sandbox.client().unwrap();
+    let owner = family(&client).await;
+    let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": "other"}})).unwrap();
+    Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+    let gadgets = Api::<DynamicObject>::namespaced_with(client.clone(), "other", &gadget_resource());
+    let own = gadgets.create(&PostParams::default(), &gadget("own", json!({}))).await.unwrap();
+    let reference = |name: &str, owner: &DynamicObject| json!({"apiVersion": "test.example/v1", "kind": "Gadget", "name": name, "uid": owner.uid()});
+    let foreign = reference("g", &owner);
+    let elsewhere: Api<Pod> = Api::namespaced(client.clone(), "other");
+    for (name, owners) in [("a", json!([foreign])), ("kept", json!([foreign, reference("own", &own)]))] {
+        let mut pod = pod_value(name, json!({}));
+        pod["metadata"]["ownerReferences"] = owners;
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        elsewhere.create(&PostParams::default(), &pod).await.unwrap();
+    }
+    wait_for_agents().await;
+    assert_eq!(refusal(elsewhere.get("a").await).code, 404);
+    let kept = elsewhere.get("kept").await.unwrap();
+    assert_eq!(kept.owner_references().iter().map(|owner| &*owner.name).collect::<Vec<_>>(), ["own"]);
+    assert_eq!(pods(&client).list(&ListParams::default()).await.unwrap().items.len(), 2);
+    let events = Api::<Event>::namespaced(client, "other").list(&ListParams::default()).await.unwrap();
+    let foreign = events.iter().filter(|event| event.reason.as_deref() == Some("OwnerRefInvalidNamespace"));
+    let messages: Vec<&str> = foreign.filter_map(|event| event.message.as_deref()).collect();
+    let uid = owner.uid().unwrap();
+    let message = format!(
+        "ownerRef [test.example/v1/Gadget, namespace: other, name: g, uid: {uid}] does not exist in namespace \"other\""
+    );
+    assert_eq!(messages, [message.as_str(), &message]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_scoped_dependent_of_a_namespaced_owner_stays() {
+    let sandbox = sandbox().await;
+    let client = sandbox.client().unwrap();
+    let owner = family(&client).await;
+    let nodes: Api<Node> = Api::all(client.clone());
+    for (name, uid) in [("of-known", owner.uid().unwrap()), ("of-unknown", "u".to_owned())] {
+        let owners = json!([{"apiVersion": "test.example/v1", "kind": "Gadget", "name": "g", "uid": uid}]);
+        let node = json!({"metadata": {"name": name, "ownerReferences": owners}});
+        nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    }
+    wait_for_agents().await;
+    for name in ["of-known", "of-unknown"] {
+        assert_eq!(nodes.get(name).await.unwrap().owner_references().len(), 1);
+    }
 }

@@ -1,6 +1,6 @@
 //! Computes a plan: a preview of the observed state with a change, under assumptions about times and nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -10,7 +10,7 @@ use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::OrderedDeploymentSpec;
 use ordereddeployment_placement as placement;
 use ordereddeployment_preview::{Assumptions, Preview, preview};
-use ordereddeployment_wire::PodView;
+use ordereddeployment_wire::{NamespacedUid, PodView};
 
 use super::idle_points;
 use super::spec_change::{SpecChange, refuse_invalid};
@@ -144,7 +144,8 @@ async fn others(
     state: &ObservedState,
     notes: &mut Vec<String>,
 ) -> Result<BTreeMap<String, usize>> {
-    let own: Vec<&str> = state.pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).collect();
+    let own: BTreeSet<NamespacedUid> =
+        state.pods.iter().map(|pod| NamespacedUid::of(&pod.metadata)).collect();
     let mut load: BTreeMap<String, usize> = BTreeMap::new();
     let pods = match Api::<PodView>::all(client.clone()).list(&ListParams::default()).await {
         Ok(pods) => pods.items,
@@ -158,7 +159,7 @@ async fn others(
         Err(error) => return Err(explain(error, "cannot list the pods of all namespaces")),
     };
     for pod in &pods {
-        let is_own = pod.metadata.uid.as_deref().is_some_and(|uid| own.contains(&uid));
+        let is_own = own.contains(&NamespacedUid::of(&pod.metadata));
         if let Some(node) = pod.node().filter(|_| !is_own && !matches!(pod.phase(), "Succeeded" | "Failed")) {
             *load.entry(node.to_owned()).or_default() += 1;
         }

@@ -29,11 +29,12 @@ const timeline = new Timeline(plan);
 const history = new History(() => head);
 const parts = { list, head, pods, timeline, history };
 
-/** Exchanges the token of the address for a cookie; a reload uses that of before. */
+/** Exchanges the token of the address for a cookie; a reload and a further page use that of before. */
 async function enter() {
   const fragment = new URLSearchParams(location.hash.slice(1));
   const token = fragment.get('token');
-  if (!token) return JSON.parse(sessionStorage.getItem(STORED));
+  const stored = JSON.parse(localStorage.getItem(STORED));
+  if (!token) return stored;
   const object = fragment.get('object');
   window.history.replaceState(null, '', object ? `#/${object}` : location.pathname);
   const answer = await fetch('/session', {
@@ -41,9 +42,11 @@ async function enter() {
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ token }),
   });
+  // A token works once. The other pages of this browser have the cookie.
+  if (answer.status === 410 && stored) return stored;
   if (!answer.ok) throw new Error(await answer.text());
   const found = await answer.json();
-  sessionStorage.setItem(STORED, JSON.stringify(found));
+  localStorage.setItem(STORED, JSON.stringify(found));
   return found;
 }
 
@@ -135,10 +138,10 @@ function stop() {
   banner();
 }
 
-/** The dashboard answers, but not with events: it is another one, with another token. */
+/** The dashboard answers, but not with events: it is another one, with another token, or too many pages are open. */
 function refused() {
   source = null;
-  ended('This page belongs to a dashboard that has ended. Open the address that kubectl ordered dashboard printed last.');
+  ended('This page belongs to a dashboard that has ended, or too many pages are open. Open the address that kubectl ordered dashboard printed last.');
 }
 
 function ended(message) {

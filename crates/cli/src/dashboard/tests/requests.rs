@@ -5,12 +5,11 @@ use http::{Method, Request, StatusCode, header};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
+use super::super::connections::Streaming;
 use super::super::server::router;
 use super::super::shared::{Dashboard, Options};
 use crate::client::ConnectArgs;
 use crate::testing::fixture::Fixture;
-
-const HOST: &str = "127.0.0.1:8001";
 
 /// A dashboard of the fixture's cluster.
 struct Served {
@@ -32,6 +31,8 @@ impl Served {
             name: None,
             all_namespaces: false,
             port: 8001,
+            use_ip: false,
+            idle: None,
             read_only,
             pool_label: "node.usage".to_owned(),
         };
@@ -54,28 +55,33 @@ impl Served {
         self.dashboard.gate.cookie().split(';').next().unwrap().to_owned()
     }
 
+    fn host(&self) -> String {
+        self.dashboard.gate.own_host()
+    }
+
+    fn get(&self, path: &str) -> http::request::Builder {
+        Request::get(path).header(header::HOST, self.host())
+    }
+
+    /// A write of the page.
+    fn post(&self, path: &str) -> http::request::Builder {
+        let request = Request::post(path).header(header::HOST, self.host());
+        let request = request.header(header::ORIGIN, format!("http://{}", self.host()));
+        request.header(header::CONTENT_TYPE, "application/json")
+    }
+
     fn path(&self, rest: &str) -> String {
         format!("{}{rest}", self.dashboard.gate.folder())
     }
 
     async fn act(&self, act: &Value) -> Answer {
-        let request = post(&self.path("/act")).header(header::COOKIE, self.cookie());
+        let request = self.post(&self.path("/act")).header(header::COOKIE, self.cookie());
         self.send(request, &json!({"namespace": "default", "name": "web", "act": act})).await
     }
 
     async fn is_paused(&self) -> bool {
         self.fixture.api().get("web").await.unwrap().spec.paused
     }
-}
-
-fn get(path: &str) -> http::request::Builder {
-    Request::get(path).header(header::HOST, HOST)
-}
-
-/// A write of the page.
-fn post(path: &str) -> http::request::Builder {
-    let request = Request::post(path).header(header::HOST, HOST);
-    request.header(header::ORIGIN, format!("http://{HOST}")).header(header::CONTENT_TYPE, "application/json")
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,7 +95,7 @@ async fn every_response_forbids_scripts_of_others_and_is_not_stored() {
         ("/assets/..%2fassets.rs", StatusCode::NOT_FOUND, ""),
         ("/s/guess/events", StatusCode::UNAUTHORIZED, "text/plain; charset=utf-8"),
     ] {
-        let answer = served.send(get(path), &Value::Null).await;
+        let answer = served.send(served.get(path), &Value::Null).await;
         let found = answer.headers.get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap());
         assert_eq!((answer.status, found), (status, media_type), "{path}");
         let policy = answer.headers["content-security-policy"].to_str().unwrap();
@@ -107,24 +113,27 @@ async fn the_page_gets_nothing_without_the_token_of_its_address() {
     let served = Served::start(false).await;
     let address = served.dashboard.gate.address();
     let token = address.split_once("token=").unwrap().1;
-    let refused = served.send(post("/session"), &json!({"token": "guess"})).await;
+    let refused = served.send(served.post("/session"), &json!({"token": "guess"})).await;
     assert_eq!((refused.status, refused.headers.get(header::SET_COOKIE)), (StatusCode::UNAUTHORIZED, None));
     let elsewhere = Request::post("/session")
-        .header(header::HOST, HOST)
+        .header(header::HOST, served.host())
         .header(header::ORIGIN, "http://evil.example")
         .header(header::CONTENT_TYPE, "application/json");
     assert_eq!(served.send(elsewhere, &json!({"token": token})).await.status, StatusCode::FORBIDDEN);
-    let answer = served.send(post("/session"), &json!({"token": token})).await;
+    let answer = served.send(served.post("/session"), &json!({"token": token})).await;
     assert_eq!(answer.status, StatusCode::OK);
     let cookie = answer.headers[header::SET_COOKIE].to_str().unwrap();
     assert!(cookie.ends_with("; HttpOnly; SameSite=Strict"), "{cookie}");
+    let again = served.send(served.post("/session"), &json!({"token": token})).await;
+    assert_eq!((again.status, again.headers.get(header::SET_COOKIE)), (StatusCode::GONE, None));
+    assert!(again.text.contains("its token works once"), "{}", again.text);
 
     for path in ["/events", "/events/default/web", "/plan/default/web"] {
         let path = served.path(path);
-        let answer = served.send(get(&path), &Value::Null).await;
+        let answer = served.send(served.get(&path), &Value::Null).await;
         assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{path}");
     }
-    let plan = get(&served.path("/plan/default/web")).header(header::COOKIE, served.cookie());
+    let plan = served.get(&served.path("/plan/default/web")).header(header::COOKIE, served.cookie());
     let plan = served.send(plan, &Value::Null).await;
     assert!(
         plan.status == StatusCode::OK && plan.text.contains("no pod would be created or deleted"),
@@ -137,9 +146,11 @@ async fn the_page_gets_nothing_without_the_token_of_its_address() {
 async fn a_rebound_name_gets_nothing() {
     let served = Served::start(false).await;
     for path in ["/".to_owned(), "/assets/app.js".to_owned(), served.path("/plan/default/web")] {
-        let request = Request::get(path).header(header::HOST, "evil.example:8001");
-        let answer = served.send(request.header(header::COOKIE, served.cookie()), &Value::Null).await;
-        assert_eq!(answer.status, StatusCode::MISDIRECTED_REQUEST);
+        for host in ["evil.example:8001", "127.0.0.1:8001", "localhost:8001"] {
+            let request = Request::get(&path).header(header::HOST, host);
+            let answer = served.send(request.header(header::COOKIE, served.cookie()), &Value::Null).await;
+            assert_eq!(answer.status, StatusCode::MISDIRECTED_REQUEST, "{host}");
+        }
     }
 }
 
@@ -149,14 +160,14 @@ async fn a_write_of_another_page_changes_nothing() {
     let body = json!({"namespace": "default", "name": "web", "act": {"action": "pause"}});
     let path = served.path("/act");
     let request = |origin: Option<&str>, media_type: &str, cookie: &str| {
-        let request = Request::post(&path).header(header::HOST, HOST).header(header::COOKIE, cookie);
+        let request = Request::post(&path).header(header::HOST, served.host()).header(header::COOKIE, cookie);
         let request = request.header(header::CONTENT_TYPE, media_type);
         match origin {
             Some(origin) => request.header(header::ORIGIN, origin),
             None => request,
         }
     };
-    let (cookie, own) = (served.cookie(), format!("http://{HOST}"));
+    let (cookie, own) = (served.cookie(), format!("http://{}", served.host()));
     for (origin, media_type, cookie, status) in [
         (Some("http://evil.example"), "application/json", &*cookie, StatusCode::FORBIDDEN),
         (Some("http://127.0.0.1:9999"), "application/json", &*cookie, StatusCode::FORBIDDEN),
@@ -172,8 +183,34 @@ async fn a_write_of_another_page_changes_nothing() {
     }
     assert!(!served.is_paused().await);
     for method in [Method::GET, Method::DELETE] {
-        let request = post(&path).method(method).header(header::COOKIE, &cookie);
+        let request = served.post(&path).method(method).header(header::COOKIE, &cookie);
         assert_eq!(served.send(request, &body).await.status, StatusCode::METHOD_NOT_ALLOWED);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_has_a_limit_in_size_and_time() {
+    let served = Served::start(false).await;
+    let send = async |body: Body| {
+        let request = served.post("/session").body(body).unwrap();
+        router(Arc::clone(&served.dashboard)).oneshot(request).await.unwrap().status()
+    };
+    assert_eq!(send(Body::from(vec![b' '; 65 * 1024])).await, StatusCode::PAYLOAD_TOO_LARGE);
+    let never = futures::stream::pending::<Result<String, std::io::Error>>();
+    assert_eq!(send(Body::from_stream(never)).await, StatusCode::REQUEST_TIMEOUT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_marks_its_connection_until_it_ends() {
+    let served = Served::start(false).await;
+    for path in ["/events", "/events/default/web"] {
+        let connection = Streaming::default();
+        let request = served.get(&served.path(path)).header(header::COOKIE, served.cookie());
+        let request = request.extension(connection.clone()).body(Body::empty()).unwrap();
+        let response = router(Arc::clone(&served.dashboard)).oneshot(request).await.unwrap();
+        assert!(response.status() == StatusCode::OK && connection.is_open(), "{path}");
+        drop(response);
+        assert!(!connection.is_open(), "{path}");
     }
 }
 
@@ -196,7 +233,7 @@ async fn writes_are_those_of_the_commands() {
     assert!(marked.text.contains("priority 7; pause point before it, for 10m"), "{}", marked.text);
     assert_eq!(served.fixture.order().await[0], order[3]);
     let other = json!({"namespace": "kube-system", "name": "web", "act": {"action": "pause"}});
-    let request = post(&served.path("/act")).header(header::COOKIE, served.cookie());
+    let request = served.post(&served.path("/act")).header(header::COOKIE, served.cookie());
     assert_eq!(served.send(request, &other).await.status, StatusCode::UNPROCESSABLE_ENTITY);
 }
 
@@ -234,7 +271,7 @@ async fn a_dashboard_that_only_shows_has_no_writes() {
     let served = Served::start(true).await;
     assert_eq!(served.act(&json!({"action": "pause"})).await.status, StatusCode::NOT_FOUND);
     assert!(!served.is_paused().await);
-    let request = get(&served.path("/events/default/web")).header(header::COOKIE, served.cookie());
+    let request = served.get(&served.path("/events/default/web")).header(header::COOKIE, served.cookie());
     let response =
         router(Arc::clone(&served.dashboard)).oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
     let mut events = response.into_body().into_data_stream();

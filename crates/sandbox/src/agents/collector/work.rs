@@ -5,8 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::join_all;
+use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::api::{
+    DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
+};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -27,6 +30,9 @@ pub(super) enum Error {
     /// The server does not serve the resource, but may do so later.
     #[error("no resource has the kind {kind} in version {version}")]
     FindResource { version: String, kind: String },
+    /// A reference that the API server cannot resolve. The object stays as it is.
+    #[error("a cluster-scoped object refers to a namespaced owner")]
+    NamespacedOwner,
     /// A request failed.
     #[error(transparent)]
     Request(#[from] kube::Error),
@@ -92,7 +98,10 @@ impl Worker {
         if node.waits() {
             return self.advance(&node).await;
         }
-        let owners = self.classify(&live).await?;
+        let owners = match self.classify(&live).await {
+            Err(Error::NamespacedOwner) => return Ok(()),
+            owners => owners?,
+        };
         if live.owners.is_empty() || owners.absent.is_empty() && owners.waiting.is_empty() {
             return Ok(());
         }
@@ -143,8 +152,10 @@ impl Worker {
         Ok(owners)
     }
 
-    /// The current owner, from an uncached read; `None` if it does not exist.
+    /// The current owner, from an uncached read; `None` if it does not exist in the namespace of the object. A namespaced owner of
+    /// another namespace is absent.
     async fn owner(&self, of: &Node, reference: &OwnerReference) -> Result<Option<Node>, Error> {
+        self.report_foreign_owner(of, reference).await;
         let kind: Kind = (reference.api_version.clone(), reference.kind.clone());
         let (resource, absent) = {
             let shared = lock(&self.shared);
@@ -155,6 +166,9 @@ impl Worker {
             return Ok(None);
         }
         let resource = resource.ok_or(Error::FindResource { version: kind.0, kind: kind.1 })?;
+        if resource.namespaced && of.namespace.is_empty() {
+            return Err(Error::NamespacedOwner);
+        }
         let namespace = if resource.namespaced { of.namespace.as_str() } else { "" };
         let owner = self.read(&resource, namespace, &reference.name).await?;
         let owner = owner.filter(|owner| owner.uid == reference.uid);
@@ -162,6 +176,33 @@ impl Worker {
             lock(&self.shared).graph.set_absent(Coordinates::of(reference, namespace));
         }
         Ok(owner)
+    }
+
+    /// Publishes one event if the watches have shown the owner in another namespace.
+    async fn report_foreign_owner(&self, of: &Node, reference: &OwnerReference) {
+        let known = lock(&self.shared).graph.node(&reference.uid).map(|owner| owner.namespace);
+        if known.is_none_or(|namespace| namespace.is_empty() || namespace == of.namespace) {
+            return;
+        }
+        let (version, kind) = of.resource.kind();
+        let namespace = if of.namespace.is_empty() { "default" } else { &of.namespace };
+        let OwnerReference { api_version, kind: owner_kind, name, uid, .. } = reference;
+        let message = format!(
+            "ownerRef [{api_version}/{owner_kind}, namespace: {ns}, name: {name}, uid: {uid}] does not exist in namespace {ns:?}",
+            ns = of.namespace
+        );
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": {"name": format!("{}.{uid}", of.name), "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": version, "kind": kind, "namespace": of.namespace, "name": of.name, "uid": of.uid,
+            },
+            "type": "Warning", "reason": "OwnerRefInvalidNamespace", "message": message,
+            "source": {"component": "garbage-collector-controller"},
+        });
+        let Ok(event) = serde_json::from_value::<Event>(event) else { return };
+        // It may exist. The collection does not depend on events.
+        let _ = Api::namespaced(self.client.clone(), namespace).create(&PostParams::default(), &event).await;
     }
 
     /// Removes an object that does not exist, even if the watches have not shown its deletion.
