@@ -1,5 +1,7 @@
 //! The permissions of the controller in `docs/security.md` are those that Helm renders, with the comments of the chart.
 
+use std::fmt::Write;
+
 use e2e::Helm;
 use serde_json::Value;
 
@@ -27,7 +29,8 @@ struct Rule {
 async fn rules(values: &str) -> Vec<Rule> {
     let helm = Helm::without_server().unwrap();
     let values = format!("--set=image.repository=example.com/a,{values}");
-    let text = helm.run(&["template", "web", CHART, "--namespace", RELEASE, &values]).await.unwrap();
+    let text =
+        helm.run(&["template", "ordered-deployment", CHART, "--namespace", RELEASE, &values]).await.unwrap();
     let objects: Vec<(&str, Value)> = text
         .split("\n---\n")
         .filter_map(|text| Some((text, serde_saphyr::from_str::<Value>(text).ok()?)))
@@ -98,7 +101,7 @@ fn list(values: &Value, quote: &str) -> String {
 fn table<'r>(rules: impl Iterator<Item = &'r Rule>) -> String {
     let mut table = "| where | API group | resources | verbs | reason |\n|---|---|---|---|---|\n".to_owned();
     for Rule { place, what, reason } in rules {
-        table += &format!("| {place} | {what} | {reason} |\n");
+        writeln!(table, "| {place} | {what} | {reason} |").unwrap();
     }
     table
 }
@@ -109,7 +112,8 @@ async fn expected() -> String {
     let mut text = format!("\n### By default\n\n{}", table(base.iter()));
     for mode in ["replicaSets.enabled", "nodeCosts.enabled"] {
         let rules = rules(&format!("{mode}=true")).await;
-        text += &format!("\n### In addition with `{mode}`\n\n{}", table(rules.iter().filter(is_new)));
+        let rows = table(rules.iter().filter(is_new));
+        write!(text, "\n### In addition with `{mode}`\n\n{rows}").unwrap();
     }
     let watched = rules(&format!("watchNamespace={WATCHED}")).await;
     let (everywhere, elsewhere): (Vec<_>, Vec<_>) = watched.iter().partition(|rule| rule.place == "cluster");
@@ -119,8 +123,8 @@ async fn expected() -> String {
         "another rule with watchNamespace"
     );
     assert_eq!(watched.len(), base.len());
-    text += "\n### With `watchNamespace`\n\nThe same rules, in a Role of that namespace. Only these stay for the cluster:\n\n";
-    text + &table(everywhere.into_iter()) + "\n"
+    text += "\n### With `watchNamespace`\n\nThe same rules, in a Role of that namespace. Only these stay for the ";
+    text + "cluster:\n\n" + &table(everywhere.into_iter()) + "\n"
 }
 
 #[tokio::test]

@@ -19,10 +19,13 @@ async fn create(cluster: &TestCluster, object: &Value) -> Value {
     serde_json::from_str(&made.unwrap()).unwrap()
 }
 
+fn permission(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+    json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
+}
+
 /// Every user has `edit`, and the permissions of a client that writes the status of pods.
 async fn bind_roles(cluster: &TestCluster) {
     let namespace = &cluster.namespace;
-    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let role = |kind: &str, name: &str, rules: &[Value]| {
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "rules": rules,
@@ -37,19 +40,19 @@ async fn bind_roles(cluster: &TestCluster) {
         })
     };
     let ours = "ordereddeployment.io";
-    let parts = rule("", &["pods/status", "pods/binding", "bindings"], &["create", "patch"]);
+    let subresources = permission("", &["pods/status", "pods/binding", "bindings"], &["create", "patch"]);
     let more = [
-        parts,
-        rule("apps", &["deployments/status"], &["patch"]),
-        rule(ours, &["ordereddeployments"], &["get", "patch"]),
+        subresources,
+        permission("apps", &["deployments/status"], &["patch"]),
+        permission(ours, &["ordereddeployments"], &["get", "patch"]),
     ];
     for object in [
         binding("RoleBinding", "edits", ("ClusterRole", "edit"), &|_| true),
         role("Role", "more", &more),
         binding("RoleBinding", "more", ("Role", "more"), &|_| true),
-        role("Role", "resumes", &[rule(ours, &["ordereddeployments/status"], &["get", "patch"])]),
+        role("Role", "resumes", &[permission(ours, &["ordereddeployments/status"], &["get", "patch"])]),
         binding("RoleBinding", "resumes", ("Role", "resumes"), &|user| user.may_resume),
-        role("ClusterRole", namespace, &[rule("", &["nodes"], &["get", "patch"])]),
+        role("ClusterRole", namespace, &[permission("", &["nodes"], &["get", "patch"])]),
         binding("ClusterRoleBinding", namespace, ("ClusterRole", namespace), &|user| user.may_cordon),
     ] {
         create(cluster, &object).await;
@@ -67,7 +70,6 @@ async fn send(
 ) -> anyhow::Result<String> {
     let (kind, name) = (object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
     let path = format!("/api/v1/namespaces/{}/pods", cluster.namespace);
-    let patch = |change: &Value| change.to_string();
     let (arguments, input): (Vec<String>, String) = match act {
         Act::Create(change) => {
             let mut other = merged(object.clone(), change);
@@ -75,10 +77,11 @@ async fn send(
             (words(&["create", "-f", "-"]), other.to_string())
         }
         Act::Patch(change) => {
-            (words(&["patch", kind, name, "--type=merge", "-p", &patch(change)]), String::new())
+            (words(&["patch", kind, name, "--type=merge", "-p", &change.to_string()]), String::new())
         }
         Act::PatchStatus(change) => {
-            let status = ["patch", kind, name, "--subresource=status", "--type=merge", "-p", &patch(change)];
+            let status =
+                ["patch", kind, name, "--subresource=status", "--type=merge", "-p", &change.to_string()];
             (words(&status), String::new())
         }
         Act::Delete => (words(&["delete", kind, name]), String::new()),
@@ -89,12 +92,16 @@ async fn send(
             let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
             (words(&["create", "--raw", &format!("{path}/{name}/eviction"), "-f", "-"]), eviction.to_string())
         }
-        Act::Bind(annotations) => {
+        Act::Bind(resource, annotations) => {
+            let path = match *resource {
+                "bindings" => path.replace("/pods", "/bindings"),
+                _ => format!("{path}/{name}/binding"),
+            };
             let binding = json!({
                 "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "annotations": annotations},
                 "target": {"apiVersion": "v1", "kind": "Node", "name": "none"},
             });
-            (words(&["create", "--raw", &format!("{path}/{name}/binding"), "-f", "-"]), binding.to_string())
+            (words(&["create", "--raw", &path, "-f", "-"]), binding.to_string())
         }
     };
     let (who, group) = (format!("--as={}", user.name), format!("--as-group={}", user.group));
@@ -117,7 +124,8 @@ async fn owners(cluster: &TestCluster) -> Vec<(String, String)> {
             "spec": {
                 "replicas": 0, "selector": {"matchLabels": {"app": "owner"}},
                 "template": {
-                    "metadata": {"labels": {"app": "owner"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+                    "metadata": {"labels": {"app": "owner"}},
+                    "spec": {"containers": [{"name": "web", "image": "web:1"}]},
                 },
             },
         });
@@ -152,21 +160,34 @@ async fn prepare(
     object
 }
 
-/// Waits until the first request of the first sequence is refused by the policy.
+/// Waits until the first request of the first sequence is refused by the policy. If it never is, the sequence fails.
 async fn enforced(cluster: &TestCluster, case: &Case, object: &Value) {
     let (user, act, _) = &case.sequences[0].steps[0];
     let limit = Instant::now() + LIMIT;
-    loop {
+    while Instant::now() < limit {
         let said = send(cluster, *user, act, object, "dry", &["--dry-run=server"]).await;
-        if said.as_ref().is_err_and(|error| error.to_string().contains(BY_POLICY)) {
+        if said.is_err_and(|error| error.to_string().contains(BY_POLICY)) {
             return;
         }
-        assert!(Instant::now() < limit, "{}: the policy is not enforced: {said:?}", case.source);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// The steps that the server decides otherwise.
+/// What the server finds wrong with the types of the policy.
+async fn warnings(cluster: &TestCluster) -> Vec<String> {
+    let get = ["get", "validatingadmissionpolicy", &cluster.namespace, "-ojson"];
+    let limit = Instant::now() + LIMIT;
+    loop {
+        let policy: Value = serde_json::from_str(&cluster.kubectl.run(&get).await.unwrap()).unwrap();
+        if let Some(checked) = policy["status"].get("typeChecking") {
+            return checked.get("expressionWarnings").map(Value::to_string).into_iter().collect();
+        }
+        assert!(Instant::now() < limit, "the types were not checked: {policy}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// The steps that the server decides otherwise, and its warnings.
 async fn play(cluster: &TestCluster, case: &Case) -> Vec<String> {
     bind_roles(cluster).await;
     let owners = owners(cluster).await;
@@ -185,7 +206,7 @@ async fn play(cluster: &TestCluster, case: &Case) -> Vec<String> {
         create(cluster, object).await;
     }
     enforced(cluster, case, &objects[0]).await;
-    let mut wrong = Vec::new();
+    let mut wrong = warnings(cluster).await;
     for (sequence, object) in case.sequences.iter().zip(&objects) {
         for (number, (user, act, allowed)) in sequence.steps.iter().enumerate() {
             let act = match act {
@@ -202,6 +223,7 @@ async fn play(cluster: &TestCluster, case: &Case) -> Vec<String> {
             }
         }
     }
+    cluster.kubectl.run(&["delete", "clusterrole,clusterrolebinding", &cluster.namespace]).await.unwrap();
     for object in policy.iter().rev() {
         let (kind, name) = (object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
         cluster.kubectl.run(&["delete", kind, name]).await.unwrap();

@@ -1,5 +1,5 @@
-//! The expressions, evaluated by a CEL library. It knows neither variables nor the authorizer: they are replaced in the text. It
-//! escapes the keys of all maps, as a server does with the names of fields only.
+//! The expressions, evaluated by a CEL library. It knows neither variables nor the authorizer: they are replaced in the
+//! text. It escapes the keys of all maps, as a server does with the names of fields only.
 
 use kube::core::cel::{AdmissionRequest, GroupVersionKind, VapEvaluator, VapExpression};
 use ordereddeployment_api::names::annotation::{DELETE_PRIORITY_ALIAS, OF_GROUP};
@@ -31,13 +31,14 @@ fn matches(policy: &Value, request: &Request<'_>) -> bool {
 
 /// The expressions of a part of the policy, without variables and authorizer.
 fn expressions(policy: &Value, part: &str, user: User) -> Vec<VapExpression> {
-    const RESUMES: &str = "authorizer.group('ordereddeployment.io').resource('ordereddeployments').subresource('status')\
+    const RESUMES: &str = "authorizer.group('ordereddeployment.io').resource('ordereddeployments')\
+                           .subresource('status')\
                            .namespace(request.namespace).check('patch').allowed()";
     let plain = |text: &Value| {
         let mut text = text.as_str().unwrap().replace(" .", ".").replace("dyn(", "(");
         for variable in policy["variables"].as_array().into_iter().flatten().rev() {
             let name = format!("variables.{}", variable["name"].as_str().unwrap());
-            let value = variable["expression"].as_str().unwrap().replace(" .", ".");
+            let value = variable["expression"].as_str().unwrap().replace(" .", ".").replace("dyn(", "(");
             text = text.replace(&name, &format!("({value})"));
         }
         text = text.replace(RESUMES, &user.may_resume.to_string());
@@ -110,9 +111,9 @@ fn request<'a>(user: User, act: &Act, state: &'a Value, plural: &'static str) ->
             new = json!({"kind": "Eviction", "metadata": {"name": "pod"}});
             ("pods/eviction", "CREATE", "Eviction")
         }
-        Act::Bind(annotations) => {
+        Act::Bind(resource, annotations) => {
             new = json!({"kind": "Binding", "metadata": {"name": "pod", "annotations": annotations}});
-            ("pods/binding", "CREATE", "Binding")
+            (*resource, "CREATE", "Binding")
         }
     };
     let old = if operation == "CREATE" { Value::Null } else { state.clone() };

@@ -1,5 +1,5 @@
-//! The admission policies of the chart and of the documentation, on sequences of requests. A CEL library evaluates the expressions
-//! (`evaluated`); a real API server that has such policies enforces them (`enforced`).
+//! The admission policies of the chart and of the documentation, on sequences of requests. A CEL library evaluates the
+//! expressions (`evaluated`); a real API server that has such policies enforces them (`enforced`).
 
 #[cfg(feature = "real-servers")]
 mod enforced;
@@ -35,8 +35,8 @@ enum Act {
     /// Deletes all objects with the label `name` of this one, in one request.
     DeleteCollection,
     Evict,
-    /// Binds the pod to a node and gives it these annotations.
-    Bind(Value),
+    /// Binds the pod to a node by this resource and gives it these annotations.
+    Bind(&'static str, Value),
 }
 
 /// Requests for one object, in order.
@@ -58,15 +58,15 @@ struct Case {
 impl Case {
     /// The policy and its binding.
     async fn objects(&self) -> Vec<Value> {
-        let text = if self.source.ends_with(".yaml") {
-            std::fs::read_to_string(e2e::top().join("docs/examples").join(self.source)).unwrap()
-        } else {
+        let text = if self.source.contains('=') {
             let values =
                 format!("--set=image.repository=example.com/a,admissionPolicy.enabled=true,{}", self.source);
             let helm = Helm::without_server().unwrap();
             let supported = "--api-versions=admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy";
             let only = "--show-only=templates/admissionpolicy.yaml";
             helm.run(&["template", "web", CHART, &values, supported, only]).await.unwrap()
+        } else {
+            std::fs::read_to_string(e2e::top().join("docs/examples").join(self.source)).unwrap()
         };
         let mut objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
         let [policy, binding] = &mut objects[..] else { panic!("{}: {objects:?}", self.source) };

@@ -43,7 +43,7 @@ fn owner(kind: &str) -> Value {
 }
 
 /// A pod of that owner with these annotations. No scheduler is responsible for it.
-fn pod(kind: &str, annotations: Value) -> Value {
+fn pod(kind: &str, annotations: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
@@ -57,10 +57,10 @@ fn pod(kind: &str, annotations: Value) -> Value {
 }
 
 fn marked(kind: &str) -> Value {
-    pod(kind, json!({annotation::PAUSE_POINT: "before"}))
+    pod(kind, &json!({annotation::PAUSE_POINT: "before"}))
 }
 
-fn workload(kind: &str, annotations: Value, spec: &Value) -> Value {
+fn workload(kind: &str, annotations: &Value, spec: &Value) -> Value {
     let version = if kind == "Deployment" { "apps/v1" } else { "ordereddeployment.io/v1alpha1" };
     let mut object = json!({
         "apiVersion": version, "kind": kind, "metadata": {"name": "web", "annotations": annotations},
@@ -87,7 +87,7 @@ fn label(value: &str) -> Value {
     json!({"metadata": {"labels": {"app": value}}})
 }
 
-fn owned_by(owners: Value) -> Value {
+fn owned_by(owners: &Value) -> Value {
     json!({"metadata": {"ownerReferences": owners}})
 }
 
@@ -109,14 +109,14 @@ fn by_default() -> Vec<Sequence> {
                 no(EDITOR, Patch(unmark())),
                 no(EDITOR, Patch(label("other"))),
                 no(EDITOR, PatchStatus(label("other"))),
-                no(EDITOR, Patch(owned_by(Value::Null))),
-                no(EDITOR, Patch(owned_by(owner("ReplicaSet")))),
+                no(EDITOR, Patch(owned_by(&Value::Null))),
+                no(EDITOR, Patch(owned_by(&owner("ReplicaSet")))),
                 yes(EDITOR, Patch(annotate("example.com/any", "thing"))),
                 // What an orphaning deletion does.
-                yes(COLLECTOR, Patch(owned_by(Value::Null))),
+                yes(COLLECTOR, Patch(owned_by(&Value::Null))),
                 no(EDITOR, Patch(unmark())),
                 no(EDITOR, PatchStatus(unmark())),
-                yes(CONTROLLER, Patch(owned_by(owner("OrderedReplicaSet")))),
+                yes(CONTROLLER, Patch(owned_by(&owner("OrderedReplicaSet")))),
                 yes(RESUMER, Patch(label("other"))),
                 no(EDITOR, Patch(unmark())),
                 yes(RESUMER, Patch(label("web"))),
@@ -143,17 +143,18 @@ fn by_default() -> Vec<Sequence> {
         },
         Sequence {
             what: "a pod without a mark",
-            object: pod("OrderedReplicaSet", json!({})),
+            object: pod("OrderedReplicaSet", &json!({})),
             steps: vec![
                 no(EDITOR, Evict),
-                no(EDITOR, Bind(json!({annotation::PAUSE_POINT: "before"}))),
-                yes(EDITOR, Bind(json!({"example.com/any": "thing"}))),
-                yes(EDITOR, Patch(owned_by(Value::Null))),
+                no(EDITOR, Bind("pods/binding", json!({annotation::PAUSE_POINT: "before"}))),
+                no(EDITOR, Bind("bindings", json!({annotation::PAUSE_POINT: "before"}))),
+                yes(EDITOR, Bind("bindings", json!({"example.com/any": "thing"}))),
+                yes(EDITOR, Patch(owned_by(&Value::Null))),
                 yes(EDITOR, DeleteCollection),
             ],
         },
         Sequence {
-            what: "a kubelet and the garbage collector delete",
+            what: "what the garbage collector may delete",
             object: marked("ReplicaSet"),
             steps: vec![no(OPERATOR, Delete), yes(COLLECTOR, Delete)],
         },
@@ -168,10 +169,10 @@ fn by_default() -> Vec<Sequence> {
         for kind in OWNERS {
             sequences.push(Sequence {
                 what: "each annotation of a pod",
-                object: pod(kind, json!({})),
+                object: pod(kind, &json!({})),
                 steps: vec![
                     no(EDITOR, Create(annotate(key, "1"))),
-                    no(EDITOR, Create(super::merged(annotate(key, "1"), &owned_by(Value::Null)))),
+                    no(EDITOR, Create(super::merged(annotate(key, "1"), &owned_by(&Value::Null)))),
                     // A controller of Kubernetes creates what a template says.
                     yes(COLLECTOR, Create(annotate(key, "1"))),
                     yes(EDITOR, Create(json!({}))),
@@ -194,7 +195,7 @@ fn declared_points() -> Sequence {
     let with = |points: Value| Patch(json!({"spec": {"strategy": {"pausePoints": points}}}));
     Sequence {
         what: "remove or change a declared point",
-        object: workload("OrderedDeployment", json!({}), &points),
+        object: workload("OrderedDeployment", &json!({}), &points),
         steps: vec![
             no(EDITOR, with(Value::Null)),
             no(EDITOR, with(json!([]))),
@@ -202,6 +203,8 @@ fn declared_points() -> Sequence {
             no(EDITOR, with(json!([{"name": "canary", "afterUpdated": 2}]))),
             yes(EDITOR, Patch(json!({"spec": {"replicas": 0, "paused": true}}))),
             yes(EDITOR, Patch(json!({"spec": {"strategy": {"type": "RollingUpdate"}}}))),
+            yes(EDITOR, Patch(annotate(annotation::PAUSE_POINT, "before"))),
+            yes(EDITOR, Patch(annotate(annotation::PAUSE_POINT, Value::Null))),
             yes(RESUMER, with(Value::Null)),
             yes(EDITOR, Patch(json!({"spec": {"strategy": null}}))),
             no(EDITOR, with(json!([{"name": "canary", "afterUpdated": 1}]))),
@@ -216,10 +219,10 @@ fn where_pods_may_be_deleted() -> Vec<Sequence> {
         steps: vec![
             no(EDITOR, Patch(unmark())),
             yes(EDITOR, Patch(label("other"))),
-            yes(CONTROLLER, Patch(owned_by(Value::Null))),
+            yes(CONTROLLER, Patch(owned_by(&Value::Null))),
             no(EDITOR, Patch(unmark())),
             no(EDITOR, PatchStatus(unmark())),
-            yes(EDITOR, Patch(owned_by(owner("ReplicaSet")))),
+            yes(EDITOR, Patch(owned_by(&owner("ReplicaSet")))),
             no(EDITOR, Patch(unmark())),
             yes(EDITOR, Patch(label("web"))),
             yes(EDITOR, Evict),
@@ -233,7 +236,7 @@ fn plain_deployments() -> Vec<Sequence> {
     const POINTS: &str = r#"[{"name":"canary","beforePriority":1}]"#;
     let held = json!({annotation::ROLLOUT_STATE: HELD, annotation::PAUSE_POINTS: POINTS});
     let deployment =
-        |annotations: Value| workload("Deployment", annotations, &json!({"paused": true, "replicas": 1}));
+        |annotations: &Value| workload("Deployment", annotations, &json!({"paused": true, "replicas": 1}));
     let paused = |value: Value| Patch(json!({"spec": {"paused": value}}));
     let annotations = [annotation::ROLLOUT_STATE, annotation::PAUSE_POINTS];
     let changes = annotations.into_iter().flat_map(|key| {
@@ -245,17 +248,21 @@ fn plain_deployments() -> Vec<Sequence> {
         yes(EDITOR, Patch(json!({"spec": {"replicas": 0}}))),
         yes(EDITOR, Patch(annotate("example.com/any", "thing"))),
         yes(RESUMER, paused(Value::Null)),
+        yes(EDITOR, Patch(json!({"spec": {"replicas": 1}}))),
         yes(EDITOR, paused(json!(true))),
+        // These are for pods.
+        yes(EDITOR, Patch(annotate(annotation::PAUSE_POINT, "before"))),
+        yes(EDITOR, Patch(label("other"))),
     ];
     vec![
         Sequence {
             what: "resume a plain Deployment",
-            object: deployment(held),
+            object: deployment(&held),
             steps: changes.chain(others).collect(),
         },
         Sequence {
             what: "a plain Deployment that is paused elsewhere",
-            object: deployment(json!({annotation::ROLLOUT_STATE: RUNS})),
+            object: deployment(&json!({annotation::ROLLOUT_STATE: RUNS})),
             steps: vec![
                 no(EDITOR, Patch(annotate(annotation::PAUSE_POINTS, POINTS))),
                 yes(EDITOR, paused(json!(false))),
@@ -266,7 +273,7 @@ fn plain_deployments() -> Vec<Sequence> {
             object: marked("ReplicaSet"),
             steps: vec![
                 no(EDITOR, Patch(unmark())),
-                no(EDITOR, Patch(owned_by(Value::Null))),
+                no(EDITOR, Patch(owned_by(&Value::Null))),
                 no(EDITOR, Delete),
                 yes(RESUMER, Delete),
             ],
@@ -313,7 +320,7 @@ fn status() -> Vec<Sequence> {
         yes(RESUMER, change(json!({"abortRequested": null, "retryRequested": null}))),
         yes(CONTROLLER, change(json!({"hold": null, "readyReplicas": 3}))),
     ]);
-    let object = workload("OrderedDeployment", json!({}), &json!({}));
+    let object = workload("OrderedDeployment", &json!({}), &json!({}));
     vec![
         Sequence { what: "a status", object: super::merged(object.clone(), &held), steps },
         Sequence {
