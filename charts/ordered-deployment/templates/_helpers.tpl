@@ -77,9 +77,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 Exactly the permissions that the controller uses in the watched namespaces. A comment explains each rule.
 */}}
 {{- define "ordered-deployment.controllerRules" -}}
+# Never written: the controller changes no spec.
 - apiGroups: [ordereddeployment.io]
   resources: [ordereddeployments]
   verbs: [get, list, watch]
+# Progress, conditions, the pause point at which a rollout is paused.
 - apiGroups: [ordereddeployment.io]
   resources: [ordereddeployments/status]
   verbs: [patch]
@@ -87,6 +89,7 @@ Exactly the permissions that the controller uses in the watched namespaces. A co
 - apiGroups: [ordereddeployment.io]
   resources: [orderedreplicasets]
   verbs: [get, list, watch, create, patch, delete]
+# The numbers of pods of each set.
 - apiGroups: [ordereddeployment.io]
   resources: [orderedreplicasets/status]
   verbs: [patch]
@@ -111,11 +114,15 @@ Exactly the permissions that the controller uses in the watched namespaces. A co
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [list]
+# What happened, once for each cause.
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
-# Read only during the conversion of a Deployment: the controller waits until both are gone. (nodecosts finds the Deployment of a
-# pod through its ReplicaSet. It patches only pods, see above.)
+{{- if or .Values.nodeCosts.enabled .Values.replicaSets.enabled }}
+# nodecosts finds the Deployment of a pod through its ReplicaSet, and patches only pods. replicaset reconciles the ReplicaSets.
+{{- else }}
+# Only during the conversion of a Deployment: the controller waits until both are gone.
+{{- end }}
 - apiGroups: [apps]
   resources: [deployments, replicasets]
   verbs: [get{{ if or .Values.nodeCosts.enabled .Values.replicaSets.enabled }}, list, watch{{ end }}]
@@ -124,18 +131,19 @@ Exactly the permissions that the controller uses in the watched namespaces. A co
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [patch]
+# The numbers of pods, as the built-in controller of ReplicaSets reports them.
 - apiGroups: [apps]
   resources: [replicasets/status]
   verbs: [patch]
-# Never requested directly, see above.
+# Never requested directly, as with the sets.
 - apiGroups: [apps]
   resources: [replicasets/finalizers]
   verbs: [update]
 {{- end }}
 {{- end -}}
 
-{{/* Node rules need the labels and taints of nodes, and whether a node is cordoned. */}}
 {{- define "ordered-deployment.nodeRules" -}}
+# Node rules need the labels and taints of nodes, and whether a node is cordoned.
 - apiGroups: [""]
   resources: [nodes]
   verbs: [get, list, watch]

@@ -32,6 +32,7 @@ mod nodecosts;
 mod older_kinds;
 mod page;
 mod parity;
+mod policies;
 mod pools;
 mod recipes;
 #[cfg(feature = "real-servers")]

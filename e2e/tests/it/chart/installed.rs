@@ -20,7 +20,7 @@ const NAME: &str = "ordered-deployment";
 const NAMESPACE: &str = "ordered-system";
 /// The controller runs as a process, not in a container: it shares the ports of the machine and must not be reachable
 /// from outside.
-const LOCALLY: &str = "extraArgs={--metrics-bind-address=127.0.0.1:0}";
+const LOCALLY: &str = "extraArgs={--metrics-bind-address=127.0.0.1:0},admissionPolicy.enabled=true";
 
 /// A server for the chart, and Helm.
 struct Installation {

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "real-servers")]
 mod installed;
+mod permissions;
 mod rendering;
 #[cfg(feature = "real-servers")]
 mod rights;
