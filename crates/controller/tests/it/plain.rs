@@ -11,7 +11,8 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::annotation;
-use ordereddeployment_controller::metric;
+use ordereddeployment_controller::{Family, metric};
+use ordereddeployment_sandbox::{Collector, Record};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::fault_injector::RequestFault;
+use crate::tenants::{ATTACKER, attack};
 use history::{Seen, violations};
 
 /// How many seeds a usual test run plays.
@@ -180,6 +182,11 @@ async fn play(seed: u64) -> Result<Seen, String> {
     if faulty {
         faults(&cluster, seed);
     }
+    if rng.random_bool(0.3) {
+        // Otherwise the objects of the other tenant are deleted soon.
+        cluster.sandbox.set_collector(Collector { frozen: true, ..Collector::default() });
+        attack(&cluster, Family::Plain).await;
+    }
     let crash = rng.random_bool(0.5).then(|| rng.random_range(0..ACTIONS));
     for action in 0..ACTIONS {
         let broken = (faulty && rng.random_bool(0.2)).then(|| rng.random_range(0..3));
@@ -197,7 +204,14 @@ async fn play(seed: u64) -> Result<Seen, String> {
     // The requests that got no answer end.
     cluster.pass(Duration::from_secs(60)).await;
     let ended = finish(&cluster).await;
-    let (mut found, shown) = violations(&cluster.sandbox.commits(), &cluster.sandbox.requests(), faulty);
+    let (mut commits, requests) = (cluster.sandbox.commits(), cluster.sandbox.requests());
+    commits.retain(|commit| commit.object["metadata"]["namespace"] != ATTACKER);
+    let (mut found, shown) = violations(&commits, &requests, faulty);
+    let is_elsewhere = |record: &&Record| {
+        record.namespace.as_deref() == Some(ATTACKER)
+            && record.user_agent.starts_with("ordered-controller-manager")
+    };
+    found.extend(requests.iter().find(is_elsewhere).map(|record| format!("{} {}", record.verb, record.path)));
     found.extend(ended.err());
     if crash.is_none()
         && !cluster.metrics.render().unwrap().contains(&format!("{} 0", metric::FOREIGN_STATUSES))

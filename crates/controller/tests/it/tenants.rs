@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, names};
 
-const ATTACKER: &str = "attacker";
+/// The namespace of the other tenant.
+pub const ATTACKER: &str = "attacker";
 
 /// The objects of this kind in this namespace.
 fn api(cluster: &Cluster, namespace: &str, api_version: &str, kind: &str) -> Api<DynamicObject> {
@@ -28,8 +29,11 @@ async fn create(api: &Api<DynamicObject>, object: Value) -> Option<String> {
     api.create(&PostParams::default(), &object).await.unwrap().uid()
 }
 
-/// Forged pods and sets of every shape, with the UIDs of the victim's set and of its deployment.
-async fn attack(cluster: &Cluster, family: Family) {
+/// Forges pods and sets of every shape in a new namespace, with the UIDs of the victim's set and of its deployment.
+pub async fn attack(cluster: &Cluster, family: Family) {
+    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": ATTACKER}})).unwrap();
+    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
     let (group, set_kind) = (family.api_version(), family.set_kind());
     let owner = |kind: &str, name: &str, uid: &Option<String>| json!([{"apiVersion": group, "kind": kind, "name": name, "uid": uid, "controller": true}]);
     let victim = &cluster.pods().list(&ListParams::default()).await.unwrap().items[0];
@@ -97,9 +101,6 @@ async fn history(family: Family, is_attacked: bool) -> Vec<String> {
     for (pod, priority) in pods.iter().zip(1..) {
         cluster.prioritise(pod, priority).await;
     }
-    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
-    let namespace = serde_json::from_value(json!({"metadata": {"name": ATTACKER}})).unwrap();
-    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
     cluster.pass(Duration::from_secs(5)).await;
     let mark = cluster.mark();
     if is_attacked {
