@@ -147,11 +147,4 @@ Exactly the permissions that the controller uses in the watched namespaces. A co
 - apiGroups: [""]
   resources: [nodes]
   verbs: [get, list, watch]
-{{- if .Values.replicaSets.enabled }}
-# How long an older leader of kube-controller-manager can still act.
-- apiGroups: [coordination.k8s.io]
-  resources: [leases]
-  resourceNames: [kube-controller-manager]
-  verbs: [get]
-{{- end }}
 {{- end -}}

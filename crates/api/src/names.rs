@@ -194,7 +194,7 @@ pub mod reason {
     pub const RESUME_IGNORED: &str = "ResumeIgnored";
     /// Event on a ConfigMap: its rules for deletion costs are malformed. The previous rules stay in force.
     pub const MALFORMED_RULES: &str = "MalformedRules";
-    /// Event on a `ReplicaSet`: kube-controller-manager's controller of `ReplicaSets` is alive, so that this one does nothing.
+    /// Event on a `ReplicaSet`: kube-controller-manager's controller of `ReplicaSets` is alive or may be: this one does nothing.
     pub const STANDS_ASIDE: &str = "StandsAside";
     /// Event: an annotation of this project has an invalid value, or its key is unknown. It is ignored.
     pub const MALFORMED_ANNOTATION: &str = "MalformedAnnotation";

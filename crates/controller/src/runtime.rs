@@ -1,10 +1,10 @@
 //! The environment of the reconciliation: watches, the queue, workers, health, metrics, time.
 
 pub(crate) mod backoff;
-pub(crate) mod builtin;
 pub(crate) mod clock;
 pub(crate) mod controller;
 pub(crate) mod decision_log;
+pub(crate) mod handover;
 pub(crate) mod health;
 pub(crate) mod metrics;
 pub(crate) mod node_rules;

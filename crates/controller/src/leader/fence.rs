@@ -3,14 +3,19 @@
 //! A Lease is not a lock: a leader that was frozen continues after its lease has expired. So every request of a
 //! reconciliation passes the fence before it is sent, and none continues after the end of the lease, as renewed by then. A
 //! request that had passed the fence when the process froze carries a precondition or a fixed name.
+//!
+//! The controller of plain ReplicaSets has a second fence, which [`handover`](crate::runtime::handover) opens and closes, for all
+//! namespaces or for one.
 
+use std::collections::BTreeMap;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 use tower::{BoxError, service_fn};
 
 /// Until when requests may start, and when those in flight end.
@@ -20,9 +25,30 @@ struct Until {
     end: Instant,
 }
 
+#[derive(Debug, Default)]
+struct State {
+    /// `None`: no request may start, and those in flight end.
+    until: Option<Until>,
+    /// The namespaces of which the same is true, and until when.
+    closed: BTreeMap<String, Instant>,
+}
+
+impl State {
+    /// For a request about that namespace.
+    fn until(&self, namespace: Option<&str>) -> Option<Until> {
+        let is_closed = namespace.is_some_and(|namespace| self.closed_for(namespace).is_some());
+        self.until.filter(|_| !is_closed)
+    }
+
+    fn closed_for(&self, namespace: &str) -> Option<Duration> {
+        let left = self.closed.get(namespace)?.saturating_duration_since(Instant::now());
+        Some(left).filter(|left| !left.is_zero())
+    }
+}
+
 /// Lets requests through while the lease is valid. Clones share their state.
 #[derive(Clone, Debug, Default)]
-pub struct Fence(Arc<Mutex<Option<Until>>>);
+pub struct Fence(watch::Sender<State>);
 
 /// Why a request was not sent, or its answer not awaited.
 #[derive(Debug, thiserror::Error)]
@@ -32,16 +58,31 @@ struct NotLeading;
 impl Fence {
     /// Lets requests start until `start`; those in flight are aborted at `end`.
     pub(crate) fn open(&self, start: Instant, end: Instant) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Until { start, end });
+        self.0.send_modify(|state| state.until = Some(Until { start, end }));
     }
 
-    /// Blocks all requests.
+    /// Blocks all requests, and aborts those in flight.
     pub(crate) fn close(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.0.send_modify(|state| state.until = None);
     }
 
-    fn until(&self) -> Option<Until> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Does the same to those of one namespace until that time. Returns whether it was open.
+    pub(crate) fn close_in(&self, namespace: &str, until: Instant) -> bool {
+        let mut was_open = false;
+        self.0.send_modify(|state| {
+            was_open = state.closed_for(namespace).is_none();
+            if was_open {
+                let now = Instant::now();
+                state.closed.retain(|_, until| *until > now);
+            }
+            state.closed.insert(namespace.to_owned(), until);
+        });
+        was_open
+    }
+
+    /// For how long that namespace is closed.
+    pub(crate) fn closed_for(&self, namespace: &str) -> Option<Duration> {
+        self.0.borrow().closed_for(namespace)
     }
 
     /// The same client behind this fence.
@@ -56,20 +97,28 @@ impl Fence {
     }
 
     async fn send(&self, inner: &Client, request: Request<Body>) -> Result<Response<Body>, BoxError> {
-        let until = self.until().filter(|until| Instant::now() < until.start).ok_or(NotLeading)?;
-        let mut end = until.end;
+        let namespace = namespace_of(request.uri().path()).map(str::to_owned);
+        let mut changes = self.0.subscribe();
+        let until = changes.borrow_and_update().until(namespace.as_deref());
+        let mut until = until.filter(|until| Instant::now() < until.start).ok_or(NotLeading)?;
         let mut answer = pin!(inner.send(request));
         loop {
-            match timeout_at(end, &mut answer).await {
-                Ok(answer) => return Ok(answer?),
-                // A lease that was renewed meanwhile ends later.
-                Err(_) => match self.until() {
-                    Some(until) if until.end > end => end = until.end,
-                    _ => return Err(NotLeading.into()),
-                },
+            tokio::select! {
+                biased;
+                answer = &mut answer => return Ok(answer?),
+                // A lease that is renewed meanwhile ends later.
+                Ok(()) = changes.changed() => {
+                    until = changes.borrow_and_update().until(namespace.as_deref()).ok_or(NotLeading)?;
+                }
+                () = sleep_until(until.end) => return Err(NotLeading.into()),
             }
         }
     }
+}
+
+/// The namespace that a request is about.
+fn namespace_of(path: &str) -> Option<&str> {
+    path.split_once("/namespaces/")?.1.split('/').next()
 }
 
 #[cfg(test)]
@@ -138,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_closed_fence_aborts_requests_in_flight_at_the_end_of_the_lease() {
+    async fn a_fence_that_closes_aborts_requests_in_flight() {
         let fence = Fence::default();
         open(&fence);
         let closed = fence.clone();
@@ -148,6 +197,37 @@ mod tests {
         });
         let began = Instant::now();
         assert!(fence.guard(&slow()).send(request()).await.is_err());
-        assert_eq!(began.elapsed(), END);
+        assert_eq!(began.elapsed(), Duration::from_secs(3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_namespace_stops_no_request_of_another_one() {
+        let fence = Fence::default();
+        let began = Instant::now();
+        fence.open(began + 2 * END, began + 4 * END);
+        let client = fence.guard(&slow());
+        let send = async |path: &str| {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            client.send(request).await.map(|_| began.elapsed()).map_err(|_| began.elapsed())
+        };
+        let close = async {
+            sleep(Duration::from_secs(3)).await;
+            assert!(fence.close_in("a", began + START));
+            assert!(!fence.close_in("a", began + START), "it is closed already");
+        };
+        let (of_a, of_b, all, ()) = tokio::join!(
+            send("/api/v1/namespaces/a/pods/p"),
+            send("/apis/apps/v1/namespaces/b/replicasets"),
+            send("/api/v1/nodes/a"),
+            close
+        );
+        let answered = Duration::from_secs(30);
+        assert_eq!((of_a, of_b, all), (Err(Duration::from_secs(3)), Ok(answered), Ok(answered)));
+        fence.open(Instant::now() + START, Instant::now() + 4 * END);
+        assert!(send("/api/v1/namespaces/a/pods").await.is_ok(), "its time is over");
+        fence.close_in("a", Instant::now() + END);
+        assert_eq!(fence.closed_for("a"), Some(END));
+        let before = began.elapsed();
+        assert_eq!(send("/api/v1/namespaces/a/pods").await, Err(before));
     }
 }

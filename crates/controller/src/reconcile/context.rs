@@ -183,6 +183,13 @@ impl Context {
         }
     }
 
+    /// Drops the state of the object with that name: another controller may change it.
+    pub(crate) fn forget_named(&self, named: &ObjectRef<OrderedDeployment>) {
+        if let Some(object) = self.shown(named) {
+            self.forget_one(&NamespacedUid::of(&object.metadata));
+        }
+    }
+
     /// Begins a write of the object, which the watch will show, perhaps before the response arrives.
     pub(crate) fn begin_write(&self, deployment: &OrderedDeployment) -> OwnWrite<'_> {
         let key = NamespacedUid::of(&deployment.metadata);

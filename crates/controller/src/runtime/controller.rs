@@ -16,7 +16,7 @@ use crate::client::requests::Requests;
 use crate::events::events;
 use crate::reconcile::context::Context;
 use crate::reconcile::reconcile;
-use crate::runtime::builtin::{Apart, Gate};
+use crate::runtime::handover::{Apart, Handover};
 use crate::runtime::node_rules::RulesSource;
 use crate::runtime::queue::{Named, Queue};
 use crate::runtime::watches::Watches;
@@ -130,14 +130,13 @@ impl Controller {
             apart,
             node_rules,
         } = options;
-        let gate = apart.is_some().then(Gate::new);
+        let handover = Arc::new(Handover::new(apart.as_ref()));
         let of_leader = leadership.iter().map(|(fence, _)| fence);
-        let fences: Vec<_> = of_leader.clone().chain(gate.iter().map(|gate| &gate.fence)).collect();
-        // Events are also written while the gate is closed: they say why.
+        let fences: Vec<_> = of_leader.clone().chain(apart.iter().map(|_| &handover.fence)).collect();
+        // Events are also written while this controller stands aside: they say why.
         let of_events: Vec<_> = of_leader.clone().collect();
         let of_events = Arc::new(Requests::new(family, &client, &of_events, limiter.clone(), &metrics));
         let requests = Arc::new(Requests::new(family, &client, &fences, limiter, &metrics));
-        let asking = of_leader.clone().fold(client.clone(), |client, fence| fence.guard(&client));
         let (events, event_writer) = events(clock.clone(), names.clone(), Arc::clone(&metrics));
         let mut event_writer = Box::pin(event_writer.run(of_events));
         let (store, writer) = reflector::store::<OrderedDeployment>();
@@ -147,8 +146,24 @@ impl Controller {
         let shutdown = shutdown.shared();
 
         let queue = Queue::new(Arc::clone(&ctx.metrics), coalesce);
-        let watches =
-            Watches { ctx: Arc::clone(&ctx), namespace, health: health.clone(), queue: queue.clone() };
+        let watches = Watches {
+            ctx: Arc::clone(&ctx),
+            namespace,
+            health: health.clone(),
+            queue: queue.clone(),
+            handover: Arc::clone(&handover),
+        };
+        let keeping = {
+            let (ctx, health, handover) = (Arc::clone(&ctx), health.clone(), Arc::clone(&handover));
+            let leads =
+                leadership.as_ref().map_or_else(|| watch::channel(true).1, |(_, leads)| leads.clone());
+            async move {
+                match apart {
+                    Some(apart) => apart.keep(&client, &handover, leads, &health, &ctx).await,
+                    None => std::future::pending().await,
+                }
+            }
+        };
         let (read, mut rules_read) = watch::channel(node_rules.is_none());
         let rules = {
             let (ctx, health) = (Arc::clone(&ctx), health.clone());
@@ -183,21 +198,15 @@ impl Controller {
                 () = shutdown.clone() => return,
             }
             ctx.metrics.is_leader.set(1);
-            let Some((apart, gate)) = apart.as_ref().zip(gate.as_ref()) else {
-                let always = watch::Sender::new(true);
-                return run_queue(&queue, &ctx, workers, shutdown, always.subscribe()).await;
-            };
-            tokio::select! {
-                biased;
-                () = apart.keep(asking, gate, &health, &ctx) => {}
-                () = run_queue(&queue, &ctx, workers, shutdown, gate.open.subscribe()) => {}
-            }
+            handover.leads();
+            run_queue(&queue, &ctx, workers, shutdown, &handover).await;
         };
         let work = Box::pin(async move {
             tokio::select! {
                 biased;
                 () = watches.run(writer) => {}
                 () = rules => {}
+                () = keeping => {}
                 () = reconciliations => {}
                 () = lister.run(&requests) => {}
             }
@@ -213,14 +222,15 @@ impl Controller {
     }
 }
 
-/// Reconciles what is queued while `open` allows it, until `shutdown` ends, and then waits until the running reconciliations end.
+/// Reconciles what is queued while `handover` allows it, until `shutdown` ends, and then waits until the running reconciliations end.
 async fn run_queue(
     queue: &Queue,
     ctx: &Context,
     workers: usize,
     shutdown: Shared<BoxFuture<'static, ()>>,
-    mut open: watch::Receiver<bool>,
+    handover: &Handover,
 ) {
+    let mut open = handover.open.subscribe();
     let workers = Workers::new(workers);
     let reconcile_one = async |named: Named| {
         let start = |worker| reconcile(&named, queue.begin(&named), ctx, worker);
@@ -243,7 +253,15 @@ async fn run_queue(
                     ctx.all().into_iter().for_each(|named| queue.add(named));
                 }
             }
-            named = queue.next(), if is_open => running.push(reconcile_one(named)),
+            named = queue.next(), if is_open => {
+                let namespace = named.namespace.as_deref().unwrap_or_default();
+                if let Some(closed) = handover.fence.closed_for(namespace) {
+                    ctx.forget_named(&named);
+                    queue.done(named, Some(closed));
+                } else {
+                    running.push(reconcile_one(named));
+                }
+            }
         }
     }
     while let Some(()) = running.next().await {}

@@ -1,6 +1,6 @@
 //! Finds out from the statuses of ReplicaSets whether another controller reports them too.
 //!
-//! A built-in controller that is busy with other sets observes the probe of [`builtin`](super::builtin) late. It reports the sets that
+//! A built-in controller that is busy with other sets observes the probe of [`handover`](super::handover) late. It reports the sets that
 //! it is busy with before.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -8,7 +8,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ordereddeployment_wire::NamespacedUid;
 use serde_json::Value;
-use tokio::sync::watch;
 
 /// The numbers of a status that every controller of ReplicaSets reports.
 type Numbers = [i64; 5];
@@ -19,13 +18,12 @@ const NUMBERS: [&str; 5] =
 /// How many reports of a set are remembered, while its watch is silent. More are sent only in hours.
 const REMEMBERED: usize = 4096;
 
-/// The statuses that this process has sent, and whether the watch has shown others.
+/// The statuses that this process has sent.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     /// Those that the watch has not shown yet, and the last one that it has shown, in the order in which they were sent. A write
     /// requires the version that was read, so that the API server stores them in this order.
     sent: Mutex<BTreeMap<NamespacedUid, VecDeque<Numbers>>>,
-    foreign: watch::Sender<u64>,
 }
 
 impl Reports {
@@ -53,7 +51,6 @@ impl Reports {
             of_set.drain(..place);
             return false;
         }
-        self.foreign.send_modify(|count| *count += 1);
         true
     }
 
@@ -65,11 +62,6 @@ impl Reports {
     /// Forgets all sets except those that are wanted.
     pub(crate) fn forget(&self, keep: impl Fn(&NamespacedUid) -> bool) {
         self.sent().retain(|key, _| keep(key));
-    }
-
-    /// Changes with each status that this process has not sent.
-    pub(crate) fn foreign(&self) -> watch::Receiver<u64> {
-        self.foreign.subscribe()
     }
 
     fn sent(&self) -> MutexGuard<'_, BTreeMap<NamespacedUid, VecDeque<Numbers>>> {
@@ -91,7 +83,6 @@ mod tests {
     #[test]
     fn only_a_changed_status_that_was_not_sent_is_foreign() {
         let reports = Reports::default();
-        let foreign = reports.foreign();
         let is_foreign = |before: i64, after: i64| {
             let status = |replicas: i64| json!({"replicas": replicas});
             reports.shown(&key("a"), &status(before), &status(after))
@@ -103,10 +94,8 @@ mod tests {
         // The watch lags, and a list skips some.
         let shown = [(0, 1), (1, 1), (1, 2), (2, 50), (50, 51), (51, 100)];
         assert!(shown.into_iter().all(|(before, after)| !is_foreign(before, after)));
-        assert!(!foreign.has_changed().unwrap());
         // Another client repeats what was reported long ago.
         assert!(is_foreign(100, 7));
-        assert!(foreign.has_changed().unwrap());
         reports.sending(&key("a"), &json!({"replicas": 100}));
         assert!(!is_foreign(7, 100));
         reports.remove(&key("a"));

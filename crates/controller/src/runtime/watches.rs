@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::Api;
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource, ResourceExt};
@@ -11,6 +12,7 @@ use kube_runtime::WatchStreamExt;
 use kube_runtime::reflector::store::Writer;
 use kube_runtime::reflector::{ObjectRef, Store};
 use kube_runtime::watcher::{self, watcher};
+use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_wire::{Family, NamespacedUid, NodeView, PlainDeployment, PlainSet, PodView};
 use serde::de::DeserializeOwned;
@@ -22,6 +24,7 @@ use crate::client::requests::PAGE;
 use crate::client::sets::SetObject;
 use crate::reconcile::context::Context;
 use crate::runtime::backoff::WatchBackoff;
+use crate::runtime::handover::{Handover, IN_NAMESPACE};
 use crate::runtime::health::{Health, Watched};
 use crate::runtime::queue::Queue;
 
@@ -32,6 +35,7 @@ pub(crate) struct Watches {
     pub(crate) namespace: Option<String>,
     pub(crate) health: Health,
     pub(crate) queue: Queue,
+    pub(crate) handover: Arc<Handover>,
 }
 
 impl Watches {
@@ -156,10 +160,22 @@ impl Watches {
         let known = self.ctx.cache().sets.get(&key).and_then(|known| known.plain_status.clone());
         if let Some((before, after)) = known.zip(set.plain_status.as_ref())
             && self.ctx.reports.shown(&key, &before, after)
+            && self.handover.knows_who_reports()
         {
             self.ctx.metrics.foreign_statuses.inc();
             let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
-            tracing::info!(namespace, set = name, %before, %after, "another client has written the status of a ReplicaSet");
+            if self.handover.see_foreign_status(&namespace) {
+                tracing::info!(namespace, set = name, %before, %after, "another client has written the status of a ReplicaSet");
+                let object = ObjectReference {
+                    api_version: Some(Family::Plain.api_version().to_owned()),
+                    kind: Some(Family::Plain.set_kind().to_owned()),
+                    namespace: Some(namespace),
+                    name: Some(name),
+                    uid: set.uid(),
+                    ..ObjectReference::default()
+                };
+                self.ctx.events.warn_of_object(object, reason::STANDS_ASIDE, IN_NAMESPACE);
+            }
         }
     }
 

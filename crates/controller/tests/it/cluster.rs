@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -13,10 +14,12 @@ use ordereddeployment_api::{
     ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, crds,
 };
 use ordereddeployment_controller::{
-    Clock, Controller, Family, Health, Limiter, Limits, Metrics, Names, Options,
+    Apart, Candidate, Clock, Controller, Family, Fence, Health, Limiter, Limits, Metrics, Names, Options,
+    Timing,
 };
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config, Record, Sandbox};
 use serde_json::{Value, json};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::fault_injector::FaultInjector;
@@ -36,6 +39,8 @@ pub struct Cluster {
     pub ahead: SignedDuration,
     /// The request rules for controllers that start from now on.
     pub faults: FaultInjector,
+    /// How controllers of ReplicaSets that start from now on keep apart from a built-in one.
+    pub apart: Option<Apart>,
     family: Family,
     clock: SandboxClock,
     controllers: u64,
@@ -93,6 +98,7 @@ impl Cluster {
             limits: Limits::default(),
             ahead: SignedDuration::ZERO,
             faults: FaultInjector::default(),
+            apart: None,
             family: Family::Ordered,
             clock,
             controllers: 0,
@@ -101,6 +107,12 @@ impl Cluster {
     }
 
     pub fn start_controller(&mut self) {
+        let (client, options) = self.next_controller();
+        let run = Controller::run(client, options, std::future::pending());
+        self.controller = Some(tokio::spawn(async move { run.await.unwrap() }));
+    }
+
+    fn next_controller(&mut self) -> (Client, Options) {
         self.controllers += 1;
         let (clock, ahead) = (self.clock.clone(), self.ahead);
         let mut options = Options::new(Arc::clone(&self.metrics));
@@ -109,17 +121,36 @@ impl Cluster {
         options.health = self.health.clone();
         options.limiter = Limiter::new(self.limits);
         options.names = Names::seeded(self.controllers);
-        let client = self.faults.client(&self.sandbox.client().unwrap());
-        let run = Controller::run(client, options, std::future::pending());
-        self.controller = Some(tokio::spawn(async move { run.await.unwrap() }));
+        options.apart.clone_from(&self.apart);
+        (self.faults.client(&self.sandbox.client().unwrap()), options)
+    }
+
+    /// Starts a controller that runs only while it holds the Lease. It runs until `stop` is sent, or its task is aborted.
+    pub fn start_replica(&mut self, stop: oneshot::Receiver<()>) -> JoinHandle<()> {
+        let (client, mut options) = self.next_controller();
+        options.metrics = Arc::new(Metrics::new().unwrap());
+        options.health = Health::of(&[self.family], false);
+        let (fence, (leadership, is_leader)) = (Fence::default(), watch::channel(false));
+        options.leadership = Some((fence.clone(), is_leader));
+        let name = format!("replica-{}", self.controllers);
+        let (clock, health) = (options.clock.clone(), options.health.clone());
+        let candidate = Candidate::new(&client, "default", &name, Timing::default(), fence, clock, health);
+        let run = Controller::run(client, options, stop.map(|_| ()));
+        tokio::spawn(async move { candidate.run_while_leading(run, leadership).await.unwrap() })
     }
 
     /// A sandbox with Deployments, and a running controller of ReplicaSets. Its commits are recorded.
     pub async fn start_with_deployments() -> Self {
+        let mut cluster = Self::with_deployments().await;
+        cluster.start_controller();
+        cluster
+    }
+
+    /// The same without a controller.
+    pub async fn with_deployments() -> Self {
         let config = Config { deployments: true, journal: true, ..Config::default() };
         let mut cluster = Self::with_config(config).await;
         cluster.family = Family::Plain;
-        cluster.start_controller();
         cluster
     }
 
@@ -279,7 +310,12 @@ impl Cluster {
 
     /// Reason, message and count of every Event.
     pub async fn events(&self) -> Vec<(String, String, i32)> {
-        let api: Api<Event> = Api::default_namespaced(self.client.clone());
+        self.events_in("default").await
+    }
+
+    /// The same in that namespace.
+    pub async fn events_in(&self, namespace: &str) -> Vec<(String, String, i32)> {
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let events = api.list(&ListParams::default()).await.unwrap().items;
         let found = events.into_iter().map(|event| {
             (event.reason.unwrap_or_default(), event.message.unwrap_or_default(), event.count.unwrap_or(1))

@@ -16,6 +16,7 @@ mod failures;
 mod fault_injector;
 mod faults;
 mod fuzz;
+mod handover;
 mod health;
 mod holds;
 mod limits;

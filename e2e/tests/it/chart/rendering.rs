@@ -148,3 +148,23 @@ async fn names_of_cluster_scoped_objects_depend_on_the_watched_namespaces_by_hel
         }
     }
 }
+
+#[tokio::test]
+async fn of_leases_only_two_by_name_in_one_namespace_each_are_granted_by_helm() {
+    let objects = rendered(NEW, &["--set=replicaSets.enabled=true"]).await;
+    let all = of_kind(&objects, "Role").into_iter().chain(of_kind(&objects, "ClusterRole"));
+    let rules = all.flat_map(|role| role["rules"].as_array().unwrap().iter().map(move |rule| (role, rule)));
+    let is_of_leases = |rule: &Value| rule["resources"].as_array().unwrap().contains(&json!("leases"));
+    let mut granted: Vec<String> = rules
+        .filter(|(_, rule)| is_of_leases(rule) && rule["verbs"] != json!(["create"]))
+        .map(|(role, rule)| format!("{} {}", role["metadata"]["namespace"], rule["resourceNames"]))
+        .collect();
+    granted.sort_unstable();
+    assert_eq!(
+        granted,
+        [
+            r#""kube-system" ["kube-controller-manager"]"#,
+            r#""ordered-system" ["ordered-controller-manager"]"#
+        ]
+    );
+}

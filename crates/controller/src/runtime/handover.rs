@@ -4,12 +4,19 @@
 //! An empty ReplicaSet, the *probe*, is left alone by this controller. If somebody sets its `observedGeneration`, a built-in controller
 //! is alive. While none is, the probe has a generation that nobody has observed: a built-in controller that starts reports it at once,
 //! and the watch shows it. While one is alive, a new generation asks every [`ASK`] whether it still is. The controller may act only for
-//! a short time after the API server showed the probe as unobserved. A built-in controller that is busy answers late: a status of a
-//! set that this process has not sent shows it too.
+//! a short time after the API server showed the probe as unobserved. A built-in controller that is busy answers late. Two other signs
+//! come before:
+//!
+//! - The Lease of kube-controller-manager has a new holder, which may run the built-in controller: it gets time to answer.
+//! - Another client writes the status of a set. Whoever may write there can do that, so it closes only the namespace of the set.
+//!
+//! Every replica watches and asks, also a standby, so that a new leader need not wait for an answer. A probe whose generation waits to
+//! be observed is never changed: replicas do not disturb the question of another one.
 //!
 //! This module decides only whether the controller may act. It reads and deletes no pod.
 
 use std::pin::pin;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -18,13 +25,14 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Resource, ResourceExt};
 use kube_runtime::WatchStreamExt;
-use kube_runtime::watcher::{self, watcher};
+use kube_runtime::watcher::{self, watch_object, watcher};
 use ordereddeployment_api::names::{label, reason};
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::client::error::RequestError;
+use crate::client::http::with_user_agent;
 use crate::reconcile::context::Context;
 use crate::runtime::backoff::WatchBackoff;
 use crate::{Fence, Health};
@@ -37,8 +45,10 @@ const ASK: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(30);
 /// How long the controller may act after the API server showed that nobody has observed the probe.
 const VALID: Duration = Duration::from_secs(25);
-/// How long a request for the probe may take. Meanwhile no sign of another controller is seen.
+/// How long a request for the probe may take. Meanwhile no answer of another controller is seen.
 const REQUEST: Duration = Duration::from_secs(5);
+/// How long after the election the watch may show statuses that the leader before has sent.
+const LATE: Duration = Duration::from_secs(5);
 /// The Lease of kube-controller-manager, and its default duration.
 const LEASE: (&str, &str) = ("kube-system", "kube-controller-manager");
 const LEASE_DURATION: Duration = Duration::from_secs(15);
@@ -59,58 +69,47 @@ pub struct Apart {
 enum Finding {
     /// Not known yet.
     Unknown,
-    Alive(Sign),
-    Absent,
-}
-
-/// By what another controller was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sign {
     /// It has observed the probe.
-    Probe,
-    /// It has reported another ReplicaSet.
-    Status,
+    Alive,
+    Absent,
 }
 
 /// The probe as it was last seen, and the finding. No I/O.
 #[derive(Debug)]
 struct Probe {
     finding: Finding,
-    /// Since when the current generation waits to be observed.
+    /// Since when a generation waits to be observed.
     asked: Option<Instant>,
     uid: String,
     generation: i64,
+    observed: i64,
     /// When a built-in controller was last seen alive, or this process started: an older leader can still act for the duration of
     /// its lease.
     alive: Instant,
     lease: Duration,
-    /// When the probe is read or changed next.
+    /// Who holds the Lease of kube-controller-manager; empty: nobody; `None`: not known yet.
+    holder: Option<String>,
+    /// When the probe is read next.
     next: Instant,
+    /// When it was last read early, because another client wrote a status.
+    early: Option<Instant>,
     /// When the API server last showed that nobody has observed the probe.
     unobserved: Option<Instant>,
 }
 
-/// What to do with the probe now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// Nothing.
-    Wait,
-    /// Give it another generation, or create it.
-    Ask,
-    /// Read it.
-    Read,
-}
-
 impl Probe {
-    fn new(now: Instant, lease: Duration) -> Self {
+    fn new(now: Instant) -> Self {
         Self {
             finding: Finding::Unknown,
             asked: None,
             uid: String::new(),
             generation: 0,
+            observed: 0,
             alive: now,
-            lease,
+            lease: LEASE_DURATION,
+            holder: None,
             next: now,
+            early: None,
             unobserved: None,
         }
     }
@@ -118,28 +117,28 @@ impl Probe {
     /// The watch or an answer shows the probe.
     fn see(&mut self, seen: &Seen, now: Instant) {
         if seen.uid != self.uid {
-            // It was deleted and created again: its generations start again.
+            // It was deleted and created again: its numbers start again. What is observed already when this process first sees
+            // a probe proves nothing: it may be of last week.
+            let is_first = self.uid.is_empty() && self.finding != Finding::Absent;
+            self.observed = if is_first { seen.observed } else { 0 };
             (self.uid, self.generation, self.asked) = (seen.uid.clone(), 0, None);
         }
-        if seen.generation < self.generation {
+        if seen.generation < self.generation || seen.observed < self.observed {
             // The watch shows an older version than an answer.
             return;
         }
-        if seen.observed >= seen.generation {
-            // An observed generation that this process has not asked for proves nothing at its start: it may be of last week.
-            if self.asked.is_some() || self.finding == Finding::Absent {
-                self.finding = Finding::Alive(Sign::Probe);
-                self.alive = now;
-                self.asked = None;
-                self.next = now + ASK;
-            }
+        if seen.observed > self.observed {
+            // Also if another replica has asked again meanwhile.
+            (self.finding, self.alive, self.next) = (Finding::Alive, now, now + ASK);
+            self.asked = None;
+        }
+        (self.generation, self.observed) = (seen.generation, seen.observed);
+        if seen.is_observed() {
+            self.asked = None;
         } else {
-            if seen.generation > self.generation || self.asked.is_none() {
-                self.asked = Some(now);
-            }
+            self.asked.get_or_insert(now);
             self.unobserved = Some(now);
         }
-        self.generation = seen.generation;
     }
 
     /// The answer of the API server to a request shows the probe. An older one than before means that its data were restored.
@@ -150,12 +149,35 @@ impl Probe {
         self.see(seen, now);
     }
 
-    /// Another controller has reported the status of a set: it is alive, and may be too busy to observe the probe.
-    fn see_foreign_status(&mut self, now: Instant) {
-        if !matches!(self.finding, Finding::Alive(_)) {
-            (self.finding, self.next) = (Finding::Alive(Sign::Status), now);
+    /// The Lease of kube-controller-manager shows its holder and duration. A new holder is a process that was not asked yet.
+    fn see_lease(&mut self, lease: Option<Lease>, now: Instant) {
+        let spec = lease.and_then(|lease| lease.spec).unwrap_or_default();
+        let holder = spec.holder_identity.unwrap_or_default();
+        if holder.is_empty() {
+            // Nobody holds it, or it was released. The next holder is a new one, unless it is the same.
+            self.holder.get_or_insert(holder);
+            return;
         }
-        (self.alive, self.asked) = (now, None);
+        let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        self.lease = seconds.map_or(LEASE_DURATION, Duration::from_secs);
+        let is_known = self.holder.as_ref().is_none_or(|before| *before == holder);
+        self.holder = Some(holder);
+        if is_known {
+            return;
+        }
+        if self.finding == Finding::Absent {
+            self.finding = Finding::Unknown;
+        }
+        self.asked = self.asked.map(|_| now);
+        self.next = now;
+    }
+
+    /// Another client has written the status of a set. It may be a built-in controller that is too busy to observe the probe: the probe
+    /// is read at once, but not more often than otherwise.
+    fn see_foreign_status(&mut self, now: Instant) {
+        if self.early.is_none_or(|early| early + ASK <= now) {
+            (self.early, self.next) = (Some(now), now);
+        }
     }
 
     /// The probe is gone. It is created again.
@@ -176,16 +198,17 @@ impl Probe {
         silent.map_or(self.next, |silent| silent.min(self.next))
     }
 
-    fn tick(&mut self, now: Instant) -> Step {
+    /// Returns whether to read the probe now.
+    fn tick(&mut self, now: Instant) -> bool {
         if self.silent_at().is_some_and(|at| at <= now) {
             self.finding = Finding::Absent;
         }
-        if self.next > now {
-            return Step::Wait;
+        let is_due = self.next <= now;
+        if is_due {
+            // If the request fails, it is repeated then.
+            self.next = now + ASK;
         }
-        // If the request fails, it is repeated then.
-        self.next = now + ASK;
-        if self.asked.is_none() { Step::Ask } else { Step::Read }
+        is_due
     }
 
     /// Until when the controller may act. A watch that is silent proves nothing, so that the probe must be read again before.
@@ -211,34 +234,53 @@ impl Seen {
             observed: set.status.as_ref().and_then(|status| status.observed_generation).unwrap_or(0),
         }
     }
+
+    fn is_observed(&self) -> bool {
+        self.observed >= self.generation
+    }
 }
 
 /// Opens and closes the way for the controller.
-pub(crate) struct Gate {
+pub(crate) struct Handover {
     pub(crate) fence: Fence,
     pub(crate) open: watch::Sender<bool>,
+    /// Whether a built-in controller can be alive at all.
+    is_careful: bool,
+    /// Since when this process is the leader.
+    leads: OnceLock<Instant>,
+    /// Another client has written a status.
+    foreign: Notify,
 }
 
 impl Apart {
-    /// Opens the gate while no built-in controller is alive. It ends only if the process does.
-    pub(crate) async fn keep(&self, client: Client, gate: &Gate, health: &Health, ctx: &Context) {
-        let mut foreign = ctx.reports.foreign();
+    /// Opens the way while no built-in controller is alive. It ends only if the process does.
+    pub(crate) async fn keep(
+        &self,
+        client: &Client,
+        handover: &Handover,
+        mut leads: watch::Receiver<bool>,
+        health: &Health,
+        ctx: &Context,
+    ) {
         if self.force {
             tracing::warn!(
                 "--force: not checked whether kube-controller-manager's replicaset controller is alive. Two controllers delete twice \
                  as many pods"
             );
-            gate.set(Some(Instant::now() + FOREVER));
+            handover.set(Some(Instant::now() + FOREVER));
             return std::future::pending().await;
         }
+        let client = with_user_agent(client, None);
         let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), &self.namespace);
-        let lease = lease_duration(&client).await;
         let config = watcher::Config::default().fields(&format!("metadata.name={PROBE}"));
         let mut events = pin!(watcher(sets.clone(), config).backoff(WatchBackoff::default()));
-        let mut probe = Probe::new(Instant::now(), lease);
+        let leases: Api<Lease> = Api::namespaced(client, LEASE.0);
+        let mut leases = pin!(watch_object(leases, LEASE.1).backoff(WatchBackoff::default()));
+        let mut lease_error = None;
+        let mut probe = Probe::new(Instant::now());
         let mut said = None;
         let mut is_listed = false;
-        tracing::info!(?lease, "waiting until no other controller of ReplicaSets is alive");
+        tracing::info!("waiting: another controller of ReplicaSets may be alive");
         loop {
             tokio::select! {
                 biased;
@@ -252,33 +294,43 @@ impl Apart {
                     Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => probe.lost(Instant::now()),
                     Err(error) => tracing::warn!(%error, "the watch of the probe failed and is tried again"),
                 },
-                Ok(()) = foreign.changed() => probe.see_foreign_status(Instant::now()),
+                Some(lease) = leases.next() => match lease {
+                    Ok(lease) => {
+                        lease_error = None;
+                        probe.see_lease(lease, Instant::now());
+                    }
+                    Err(error) => {
+                        let error = error.to_string();
+                        if lease_error.as_ref() != Some(&error) {
+                            tracing::warn!(%error, "the watch of kube-controller-manager's Lease failed and is tried again");
+                        }
+                        lease_error = Some(error);
+                    }
+                },
+                () = handover.foreign.notified() => probe.see_foreign_status(Instant::now()),
+                Ok(()) = leads.changed() => {}
                 () = sleep_until(probe.next()) => {
-                    let answer = match probe.tick(Instant::now()) {
-                        Step::Wait => None,
-                        Step::Ask => timeout(REQUEST, ask(&sets)).await.ok().map(|answer| answer.map(Some)),
-                        Step::Read => timeout(REQUEST, sets.get_opt(PROBE)).await.ok(),
-                    };
-                    let now = Instant::now();
-                    match answer {
+                    let answer = if probe.tick(Instant::now()) { timeout(REQUEST, ask(&sets)).await.ok() } else { None };
+                    match answer.map(|answer| answer.map_err(RequestError::from)) {
                         None => {}
-                        Some(Ok(Some(set))) => probe.answered(&Seen::of(&set), now),
-                        Some(Ok(None)) => probe.lost(now),
+                        Some(Ok(set)) => probe.answered(&Seen::of(&set), Instant::now()),
+                        // Another replica was faster. The watch shows it.
+                        Some(Err(error)) if error.code() == Some(409) => {}
                         Some(Err(error)) => {
-                            let error = RequestError::from(error);
                             tracing::warn!(%error, probe = PROBE, namespace = self.namespace, "cannot read or write the probe");
                         }
                     }
                 }
             }
-            gate.set(probe.open_until());
+            handover.set(probe.open_until());
             let is_open = probe.open_until().is_some_and(|until| Instant::now() < until);
             let finding =
                 if probe.finding == Finding::Absent && !is_open { Finding::Unknown } else { probe.finding };
-            if said == Some(finding) {
+            let leads = *leads.borrow();
+            if said == Some((finding, leads)) {
                 continue;
             }
-            said = Some(finding);
+            said = Some((finding, leads));
             ctx.metrics.stands_aside.set(i64::from(finding != Finding::Absent));
             match finding {
                 Finding::Unknown => {
@@ -287,14 +339,13 @@ impl Apart {
                 }
                 Finding::Absent => {
                     health.note(REPLICASETS, None);
-                    tracing::info!("no other controller of ReplicaSets is alive: starting");
+                    tracing::info!(leads, "no other controller of ReplicaSets is alive");
                 }
-                Finding::Alive(sign) => {
-                    let message = if sign == Sign::Probe { ALIVE } else { REPORTED };
-                    health.note(REPLICASETS, Some(message.to_owned()));
-                    tracing::warn!("{message}");
-                    if let Ok(Ok(set)) = timeout(REQUEST, sets.get(PROBE)).await {
-                        ctx.events.warn_of_object(set.object_ref(&()), reason::STANDS_ASIDE, message);
+                Finding::Alive => {
+                    health.note(REPLICASETS, Some(ALIVE.to_owned()));
+                    tracing::warn!("{ALIVE}");
+                    if leads && let Ok(Ok(set)) = timeout(REQUEST, sets.get(PROBE)).await {
+                        ctx.events.warn_of_object(set.object_ref(&()), reason::STANDS_ASIDE, ALIVE);
                     }
                 }
             }
@@ -308,15 +359,25 @@ const UNKNOWN: &str =
 const ALIVE: &str = "the controller replicaset stands aside: kube-controller-manager's replicaset controller is alive. Start \
                      kube-controller-manager with --controllers=*,-replicaset (Kubernetes 1.28 and later: \
                      -replicaset-controller)";
-const REPORTED: &str = "the controller replicaset stands aside: another client has written the status of a ReplicaSet, as \
-                        kube-controller-manager's replicaset controller does. It starts again when nobody does so";
+/// The event on a set whose status another client has written.
+pub(crate) const IN_NAMESPACE: &str = "the controller replicaset stands aside in this namespace: another client has written the \
+                                       status of this ReplicaSet, as kube-controller-manager's replicaset controller does. It goes \
+                                       on 30 s after the last such write";
 
-impl Gate {
-    pub(crate) fn new() -> Self {
-        Self { fence: Fence::default(), open: watch::Sender::new(false) }
+impl Handover {
+    /// The way is open from the start if nothing keeps this controller apart from another one.
+    pub(crate) fn new(apart: Option<&Apart>) -> Self {
+        Self {
+            fence: Fence::default(),
+            open: watch::Sender::new(apart.is_none()),
+            is_careful: apart.is_some_and(|apart| !apart.force),
+            leads: OnceLock::new(),
+            foreign: Notify::new(),
+        }
     }
 
-    /// Lets requests start until then, and ends those in flight.
+    /// Lets requests run until then. `None`: no request may start, and those in flight are aborted. The API server may still carry
+    /// one out that it has received.
     fn set(&self, until: Option<Instant>) {
         match until {
             Some(until) => self.fence.open(until, until),
@@ -325,9 +386,28 @@ impl Gate {
         let open = until.is_some_and(|until| Instant::now() < until);
         self.open.send_if_modified(|was| std::mem::replace(was, open) != open);
     }
+
+    /// This process is the leader from now on.
+    pub(crate) fn leads(&self) {
+        self.leads.get_or_init(Instant::now);
+    }
+
+    /// Whether this process has sent all statuses of this controller that the watch shows now. A standby sees those of the leader.
+    pub(crate) fn knows_who_reports(&self) -> bool {
+        self.leads.get().is_some_and(|since| since.elapsed() >= LATE)
+    }
+
+    /// Another client has written the status of a set in this namespace: closes the way there. Returns whether it was open.
+    pub(crate) fn see_foreign_status(&self, namespace: &str) -> bool {
+        if !self.is_careful {
+            return false;
+        }
+        self.foreign.notify_one();
+        self.fence.close_in(namespace, Instant::now() + ANSWER) && *self.open.borrow()
+    }
 }
 
-/// Creates the probe, or gives it another generation.
+/// Reads the probe, and gives it another generation if somebody has observed the last one. Creates it if there is none.
 async fn ask(sets: &Api<ReplicaSet>) -> kube::Result<ReplicaSet> {
     let Some(known) = sets.get_opt(PROBE).await? else {
         let labels = json!({label::PROBE: "true"});
@@ -346,6 +426,9 @@ async fn ask(sets: &Api<ReplicaSet>) -> kube::Result<ReplicaSet> {
         let probe = serde_json::from_value(probe).map_err(kube::Error::SerdeError)?;
         return sets.create(&PostParams::default(), &probe).await;
     };
+    if !Seen::of(&known).is_observed() {
+        return Ok(known);
+    }
     let seconds = known.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
     // Another value makes another generation. Nobody waits that long: it has no pods.
     let patch = json!({
@@ -355,18 +438,11 @@ async fn ask(sets: &Api<ReplicaSet>) -> kube::Result<ReplicaSet> {
     sets.patch(PROBE, &PatchParams::default(), &Patch::Merge(patch)).await
 }
 
-/// How long a leader of kube-controller-manager can act after it has lost its Lease.
-async fn lease_duration(client: &Client) -> Duration {
-    let (namespace, name) = LEASE;
-    let lease: kube::Result<Lease> = Api::namespaced(client.clone(), namespace).get(name).await;
-    let seconds = lease.ok().and_then(|lease| lease.spec?.lease_duration_seconds);
-    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
-    seconds.unwrap_or(LEASE_DURATION)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{ANSWER, ASK, Duration, Finding, Instant, Probe, Seen, Sign, Step, VALID};
+    use serde_json::json;
+
+    use super::{ANSWER, ASK, Duration, Finding, Instant, Probe, Seen, VALID};
 
     const LEASE: Duration = Duration::from_secs(45);
 
@@ -374,11 +450,18 @@ mod tests {
         Seen { uid: "a".to_owned(), generation, observed }
     }
 
+    /// The Lease of kube-controller-manager with this holder.
+    fn hold(probe: &mut Probe, holder: &str, now: Instant) {
+        let lease = json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": LEASE.as_secs()}});
+        probe.see_lease(serde_json::from_value(lease).unwrap(), now);
+    }
+
     /// A probe that nobody has answered for the duration of the lease.
     fn absent(start: Instant) -> Probe {
-        let mut probe = Probe::new(start, LEASE);
-        assert_eq!((probe.next(), probe.tick(start)), (start, Step::Ask));
-        probe.see(&seen(1, 0), start);
+        let mut probe = Probe::new(start);
+        hold(&mut probe, "one", start);
+        assert_eq!((probe.next(), probe.tick(start)), (start, true));
+        probe.answered(&seen(1, 0), start);
         probe.tick(start + ANSWER);
         assert_eq!(probe.finding, Finding::Unknown, "the lease of an older leader may still be valid");
         probe.tick(start + LEASE);
@@ -391,11 +474,11 @@ mod tests {
         let start = Instant::now();
         let mut probe = absent(start);
         let later = start + LEASE + ASK;
-        assert_eq!(probe.tick(later), Step::Read);
-        probe.see(&seen(1, 0), later);
+        assert!(probe.tick(later));
+        probe.answered(&seen(1, 0), later);
         assert_eq!(probe.open_until(), Some(later + VALID));
         // The watch is silent and reads fail: this time is not extended.
-        assert_eq!(probe.tick(later + ASK), Step::Read);
+        assert!(probe.tick(later + ASK));
         assert_eq!(probe.open_until(), Some(later + VALID));
     }
 
@@ -405,54 +488,100 @@ mod tests {
         let mut probe = absent(start);
         let later = start + 4 * LEASE;
         probe.see(&seen(1, 1), later);
-        assert_eq!(
-            (probe.finding, probe.open_until(), probe.next()),
-            (Finding::Alive(Sign::Probe), None, later + ASK)
-        );
-        assert_eq!(probe.tick(later + ASK), Step::Ask);
-        probe.see(&seen(2, 0), later + ASK);
+        assert_eq!((probe.finding, probe.open_until(), probe.next()), (Finding::Alive, None, later + ASK));
+        assert!(probe.tick(later + ASK));
+        probe.answered(&seen(2, 1), later + ASK);
         probe.see(&seen(2, 2), later + ASK);
-        assert_eq!((probe.finding, probe.next()), (Finding::Alive(Sign::Probe), later + 2 * ASK));
+        assert_eq!((probe.finding, probe.next()), (Finding::Alive, later + 2 * ASK));
         // The built-in controller is switched off.
-        assert_eq!(probe.tick(later + 2 * ASK), Step::Ask);
-        probe.see(&seen(3, 2), later + 2 * ASK);
+        assert!(probe.tick(later + 2 * ASK));
+        probe.answered(&seen(3, 2), later + 2 * ASK);
         probe.tick(later + ASK + LEASE - Duration::from_secs(1));
-        assert_eq!(probe.finding, Finding::Alive(Sign::Probe));
+        assert_eq!(probe.finding, Finding::Alive);
         probe.tick(later + ASK + LEASE);
         assert_eq!(probe.finding, Finding::Absent);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_status_of_another_controller_makes_it_stand_aside_until_all_are_silent() {
+    async fn a_status_of_another_client_makes_it_look_at_once_and_closes_nothing() {
         let start = Instant::now();
         let mut probe = absent(start);
         let later = start + 2 * LEASE;
-        probe.see_foreign_status(later);
-        assert_eq!((probe.finding, probe.open_until()), (Finding::Alive(Sign::Status), None));
-        assert_eq!(probe.tick(later), Step::Ask);
-        probe.see(&seen(2, 0), later);
-        // It is still busy: the answer may come late, and is asked for again.
-        let busy = later + ANSWER;
-        probe.see_foreign_status(busy);
-        assert_eq!(probe.tick(busy), Step::Ask);
-        probe.see(&seen(3, 0), busy);
-        probe.tick(busy + LEASE - Duration::from_secs(1));
-        assert_eq!(probe.finding, Finding::Alive(Sign::Status));
-        probe.tick(busy + LEASE);
+        probe.tick(later);
+        probe.answered(&seen(1, 0), later);
+        let mut reads = 0;
+        for tenth in 0..600 {
+            let now = later + Duration::from_millis(100 * tenth);
+            probe.see_foreign_status(now);
+            if probe.tick(now) {
+                reads += 1;
+                probe.answered(&seen(1, 0), now);
+            }
+            assert!(probe.open_until().is_some_and(|until| now < until));
+        }
+        assert_eq!(reads, 6, "one every 10 s");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_leader_of_kube_controller_manager_gets_time_to_answer() {
+        let start = Instant::now();
+        let mut probe = absent(start);
+        let later = start + 2 * LEASE;
+        for holder in ["one", "", "one"] {
+            hold(&mut probe, holder, later);
+            assert_eq!(probe.finding, Finding::Absent);
+        }
+        hold(&mut probe, "two", later);
+        assert_eq!((probe.open_until(), probe.next()), (None, later));
+        probe.tick(later);
+        probe.answered(&seen(1, 0), later);
+        probe.tick(later + ANSWER - Duration::from_secs(1));
+        assert_eq!(probe.open_until(), None);
+        probe.see(&seen(1, 1), later + ANSWER - Duration::from_secs(1));
+        assert_eq!(probe.finding, Finding::Alive);
+        // While it is not answered yet, another one takes over: it gets as much time.
+        let mut probe = absent(start);
+        hold(&mut probe, "two", later);
+        hold(&mut probe, "three", later + ASK);
+        probe.tick(later + ANSWER);
+        assert_eq!(probe.finding, Finding::Unknown);
+        probe.tick(later + ASK + ANSWER);
         assert_eq!(probe.finding, Finding::Absent);
+        // There was no Lease before.
+        let mut probe = Probe::new(start);
+        probe.see_lease(None, start);
+        probe.see(&seen(1, 0), start);
+        probe.tick(start + LEASE);
+        assert_eq!(probe.finding, Finding::Absent);
+        hold(&mut probe, "one", later);
+        assert_eq!(probe.finding, Finding::Unknown);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_from_before_the_start_proves_nothing() {
         let start = Instant::now();
-        let mut probe = Probe::new(start, LEASE);
+        let mut probe = Probe::new(start);
         probe.see(&seen(7, 7), start);
         assert_eq!(probe.finding, Finding::Unknown);
-        assert_eq!(probe.tick(start), Step::Ask);
-        probe.see(&seen(8, 7), start);
+        assert!(probe.tick(start));
+        probe.answered(&seen(8, 7), start);
         // The watch lags.
         probe.see(&seen(7, 7), start);
         probe.tick(start + LEASE);
+        assert_eq!(probe.finding, Finding::Absent);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_replica_that_asks_neither_hides_an_answer_nor_prolongs_the_wait() {
+        let start = Instant::now();
+        let mut probe = absent(start);
+        // The watch misses the answer to the first question, and shows that the other replica has asked again.
+        probe.see(&seen(2, 1), start + LEASE);
+        assert_eq!(probe.finding, Finding::Alive);
+        // Somebody changes the probe while nobody answers.
+        let later = start + LEASE;
+        probe.see(&seen(3, 1), later + ANSWER);
+        probe.tick(later + LEASE);
         assert_eq!(probe.finding, Finding::Absent);
     }
 
@@ -473,15 +602,15 @@ mod tests {
         let start = Instant::now();
         let mut probe = absent(start);
         probe.lost(start + LEASE);
-        assert_eq!(probe.tick(start + LEASE), Step::Ask);
+        assert!(probe.tick(start + LEASE));
         let again = |observed| Seen { uid: "b".to_owned(), generation: 1, observed };
         probe.see(&again(0), start + LEASE);
         assert_eq!(probe.finding, Finding::Absent);
         probe.see(&again(1), start + 2 * LEASE);
-        assert_eq!(probe.finding, Finding::Alive(Sign::Probe));
+        assert_eq!(probe.finding, Finding::Alive);
         // The watch missed that it was deleted and created.
         let mut probe = absent(start);
         probe.see(&again(1), start + 2 * LEASE);
-        assert_eq!(probe.finding, Finding::Alive(Sign::Probe));
+        assert_eq!(probe.finding, Finding::Alive);
     }
 }
