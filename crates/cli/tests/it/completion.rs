@@ -40,7 +40,7 @@ impl Fixture {
             });
             let object = serde_json::from_value(manifest).unwrap();
             deployments.create(&PostParams::default(), &object).await.unwrap();
-            let hold = json!({"id": HOSTILE, "pod": HOSTILE, "podUID": "u", "point": "before", "revision": 1, "replicas": 1, "sizes": {}, "since": "2030-01-01T00:00:00Z"});
+            let hold = json!({"id": HOSTILE, "pod": HOSTILE, "podUID": "u", "point": "Before", "revision": 1, "replicas": 1, "sizes": {}, "since": "2030-01-01T00:00:00Z"});
             let patch = Patch::Merge(json!({"status": {"hold": hold}}));
             deployments.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
         }
