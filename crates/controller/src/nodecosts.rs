@@ -196,6 +196,7 @@ impl Run {
         let requests = Arc::clone(&self.requests);
         Some(async move {
             let patch = patch(&uid, &pod, &change);
+            let requests = requests.for_object(&pod.namespace, None);
             let written = requests.patch::<PodView>(&pod.namespace, &pod.name, &patch).await;
             (uid, written)
         })

@@ -91,7 +91,7 @@ pub(crate) async fn reconcile(
     let mut reconciler = Reconciler {
         ctx,
         worker,
-        requests: ctx.requests.for_object(event),
+        requests: ctx.requests.for_object(&namespace, event),
         state: &mut state,
         observation: Observation::default(),
         namespace,
