@@ -415,7 +415,9 @@ mod tests {
 
     fn joined(notices: Vec<Notice>) -> Vec<Notice> {
         let mut collected = Vec::new();
-        notices.into_iter().for_each(|notice| aggregate(&mut collected, notice, ()));
+        for notice in notices {
+            aggregate(&mut collected, notice, ());
+        }
         collected.into_iter().map(|(notice, ())| notice).collect()
     }
 

@@ -206,12 +206,14 @@ mod tests {
         let permits = Permits::new(1);
         let (noisy, quiet) = (name("noisy"), name("quiet"));
         let first = permits.acquire(&noisy).await;
-        let mut noise: Vec<_> = (0..100).map(|_| Box::pin(permits.acquire(&noisy))).collect();
-        noise.iter_mut().for_each(|waits| assert!(waits.now_or_never().is_none()));
+        let mut crowd: Vec<_> = (0..100).map(|_| Box::pin(permits.acquire(&noisy))).collect();
+        for waits in &mut crowd {
+            assert!(waits.now_or_never().is_none());
+        }
         let mut waits = Box::pin(permits.acquire(&quiet));
         assert!((&mut waits).now_or_never().is_none());
         drop(first);
-        let second = (&mut noise[0]).now_or_never().unwrap();
+        let second = (&mut crowd[0]).now_or_never().unwrap();
         assert!((&mut waits).now_or_never().is_none());
         drop(second);
         assert!(waits.now_or_never().unwrap().is_some());
@@ -223,7 +225,9 @@ mod tests {
         let namespace = name("shop");
         let first = permits.acquire(&namespace).await;
         let mut waits: Vec<_> = (0..4).map(|_| Box::pin(permits.acquire(&namespace))).collect();
-        waits.iter_mut().for_each(|waits| assert!(waits.now_or_never().is_none()));
+        for waits in &mut waits {
+            assert!(waits.now_or_never().is_none());
+        }
         // One gives up while it waits, the next one when it has its turn.
         drop(waits.remove(0));
         drop(first);

@@ -163,13 +163,13 @@ mod tests {
     async fn a_request_waits_for_at_most_one_of_each_other_namespace() {
         let limiter = Limiter::new(Limits { qps: 10.0, burst: 1, in_flight: 100 });
         let [noisy, none, quiet] = ["noisy", "", "quiet"].map(Arc::<str>::from);
-        let noise = (0..200).map(|_| limiter.wait(&noisy)).chain((0..200).map(|_| limiter.wait(&none)));
-        let mut noise = Box::pin(futures::future::join_all(noise));
-        assert!(tokio::time::timeout(Duration::from_secs(1), &mut noise).await.is_err());
+        let crowd = (0..200).map(|_| limiter.wait(&noisy)).chain((0..200).map(|_| limiter.wait(&none)));
+        let mut crowd = Box::pin(futures::future::join_all(crowd));
+        assert!(tokio::time::timeout(Duration::from_secs(1), &mut crowd).await.is_err());
         let began = Instant::now();
         tokio::select! {
             biased;
-            _ = &mut noise => panic!("it waited for all others"),
+            _ = &mut crowd => panic!("it waited for all others"),
             _ = limiter.wait(&quiet) => {}
         }
         // Its own token, one of each other namespace, and the one that is being waited for.
