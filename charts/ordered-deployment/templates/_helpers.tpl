@@ -55,6 +55,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   namespace: {{ .Release.Namespace }}
 {{- end -}}
 
+{{/* The same account, as a FlowSchema names it. */}}
+{{- define "ordered-deployment.flowSubjects" -}}
+- kind: ServiceAccount
+  serviceAccount:
+    name: {{ include "ordered-deployment.serviceAccountName" . }}
+    namespace: {{ .Release.Namespace }}
+{{- end -}}
+
+{{/* Whether the server has flowcontrol.apiserver.k8s.io/v1. `helm template` asks no server: there the version tells. */}}
+{{- define "ordered-deployment.hasFlowControl" -}}
+{{- if or (.Capabilities.APIVersions.Has "flowcontrol.apiserver.k8s.io/v1/FlowSchema") (semverCompare ">=1.29-0" .Capabilities.KubeVersion.Version) -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{- define "ordered-deployment.image" -}}
 {{- $repository := required "image.repository is empty. Set it to where you have pushed the controller's image, such as registry.example.com/ordered-controller-manager; best with image.digest=sha256:…, which names exactly one image." .Values.image.repository -}}
 {{- if .Values.image.digest -}}

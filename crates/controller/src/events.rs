@@ -1,4 +1,4 @@
-//! The event recorder: writes Events in the background, one after the other; no decision waits for it.
+//! The event recorder: writes Events in the background, one after the other; no decision waits for it. Namespaces take turns.
 //!
 //! It does not use kube's `Recorder`, which reads the system clock and keeps the first note of a series: of two deletions
 //! with different reasons, the second would get the note of the first. Here only equal notes form a series, counted in one
@@ -22,9 +22,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use crate::client::requests::Requests;
+use crate::fair::{Permit, Permits, Turns};
 use crate::{Clock, Metrics, Names};
 
-/// The most queued notes; further ones are dropped.
+/// The most queued notes; further ones are dropped. A namespace has a share of them.
 const WAITING: usize = 1000;
 /// How long equal notes are counted in one Event.
 const SERIES: SignedDuration = SignedDuration::from_mins(10);
@@ -58,16 +59,34 @@ struct Notice {
     message: String,
 }
 
+impl Notice {
+    /// All but the message.
+    fn subject(&self) -> impl PartialEq + '_ {
+        let Self { namespace, api_version, kind, name, uid, type_, reason, message: _ } = self;
+        (uid, reason, type_, namespace, name, kind, api_version)
+    }
+}
+
+/// A note and its place in the queue.
+type Queued = (Notice, Permit);
+
 /// The sender of notes.
 #[derive(Clone, Debug)]
 pub(crate) struct EventRecorder {
-    sender: mpsc::Sender<Notice>,
+    sender: mpsc::UnboundedSender<Queued>,
+    /// Bounds the queue.
+    places: Permits,
     metrics: Arc<Metrics>,
 }
 
 /// Writes the queued notes to the API server.
 pub(crate) struct EventWriter {
-    waiting: mpsc::Receiver<Notice>,
+    sent: mpsc::UnboundedReceiver<Queued>,
+    /// Routine notes, collected until that time.
+    collected: Vec<Queued>,
+    due: Instant,
+    /// To write.
+    ready: Turns<Queued>,
     series: BTreeMap<Notice, Series>,
     /// The remaining allowance of each object and reason, by UID.
     allowances: BTreeMap<(String, &'static str), Allowance>,
@@ -110,12 +129,20 @@ impl Allowance {
 
 /// An event recorder and its writer.
 pub(crate) fn events(clock: Clock, names: Names, metrics: Arc<Metrics>) -> (EventRecorder, EventWriter) {
-    let (sender, waiting) = mpsc::channel(WAITING);
-    let events = EventRecorder { sender, metrics: Arc::clone(&metrics) };
-    (
-        events,
-        EventWriter { waiting, series: BTreeMap::new(), allowances: BTreeMap::new(), clock, names, metrics },
-    )
+    let (sender, sent) = mpsc::unbounded_channel();
+    let recorder = EventRecorder { sender, places: Permits::new(WAITING), metrics: Arc::clone(&metrics) };
+    let writer = EventWriter {
+        sent,
+        collected: Vec::new(),
+        due: Instant::now(),
+        ready: Turns::default(),
+        series: BTreeMap::new(),
+        allowances: BTreeMap::new(),
+        clock,
+        names,
+        metrics,
+    };
+    (recorder, writer)
 }
 
 impl EventRecorder {
@@ -162,7 +189,8 @@ impl EventRecorder {
 
     fn enqueue(&self, notice: Notice) {
         tracing::info!(object = %format!("{}/{}", notice.namespace, notice.name), reason = notice.reason, "{}", notice.message);
-        if self.sender.try_send(notice).is_err() {
+        let place = self.places.try_acquire(&notice.namespace.as_str().into());
+        if place.is_none_or(|place| self.sender.send((notice, place)).is_err()) {
             self.metrics.events_dropped.inc();
             tracing::warn!("an event was dropped: too many are waiting");
         }
@@ -172,49 +200,69 @@ impl EventRecorder {
 impl EventWriter {
     /// Writes until all recorders are dropped.
     pub(crate) async fn run(mut self, requests: Arc<Requests>) {
-        let mut pending = Vec::new();
-        // When the collected notes are written.
-        let mut due = Instant::now();
         loop {
-            let notice = if pending.is_empty() {
-                self.waiting.recv().await
-            } else if let Ok(notice) = timeout_at(due, self.waiting.recv()).await {
-                notice
-            } else {
-                self.write(&requests, aggregate(std::mem::take(&mut pending))).await;
-                continue;
-            };
-            match notice {
-                Some(notice) if AGGREGATED.contains(&notice.reason) => {
-                    if pending.is_empty() {
-                        due = Instant::now() + AGGREGATION_WINDOW;
-                    }
-                    pending.push(notice);
-                }
-                Some(notice) => self.write(&requests, vec![notice]).await,
-                None => return self.write(&requests, aggregate(pending)).await,
+            while let Ok(notice) = self.sent.try_recv() {
+                self.sort(notice);
             }
+            if Instant::now() >= self.due {
+                self.release();
+            }
+            if let Some((notice, _place)) = self.ready.pop() {
+                self.write(&requests, notice).await;
+                continue;
+            }
+            let due = if self.collected.is_empty() { None } else { Some(self.due) };
+            let sent = match due {
+                Some(due) => timeout_at(due, self.sent.recv()).await,
+                None => Ok(self.sent.recv().await),
+            };
+            match sent {
+                Ok(Some(notice)) => self.sort(notice),
+                Ok(None) => break,
+                Err(_) => {}
+            }
+        }
+        self.release();
+        while let Some((notice, _place)) = self.ready.pop() {
+            self.write(&requests, notice).await;
         }
     }
 
-    async fn write(&mut self, requests: &Requests, all: Vec<Notice>) {
-        for notice in all {
-            let now = self.clock.now();
-            self.series.retain(|_, series| now.duration_since(series.last) < SERIES);
-            if !self.is_allowed(&notice, now) {
-                self.metrics.events_dropped.inc();
-                tracing::debug!(
-                    reason = notice.reason,
-                    object = notice.name,
-                    "an event was dropped: too many events of this object"
-                );
-                continue;
-            }
-            if let Err(error) = self.send(requests, &notice, now).await {
-                // Without its series, the next equal note creates a new Event.
-                self.series.remove(&notice);
-                tracing::warn!(%error, reason = notice.reason, "cannot publish an event");
-            }
+    /// Collects a routine note; any other one is ready.
+    fn sort(&mut self, (notice, place): Queued) {
+        if !AGGREGATED.contains(&notice.reason) {
+            self.ready.push(notice.namespace.as_str().into(), (notice, place));
+            return;
+        }
+        if self.collected.is_empty() {
+            self.due = Instant::now() + AGGREGATION_WINDOW;
+        }
+        aggregate(&mut self.collected, notice, place);
+    }
+
+    /// The collected notes are ready.
+    fn release(&mut self) {
+        for (notice, place) in std::mem::take(&mut self.collected) {
+            self.ready.push(notice.namespace.as_str().into(), (notice, place));
+        }
+    }
+
+    async fn write(&mut self, requests: &Requests, notice: Notice) {
+        let now = self.clock.now();
+        self.series.retain(|_, series| now.duration_since(series.last) < SERIES);
+        if !self.is_allowed(&notice, now) {
+            self.metrics.events_dropped.inc();
+            tracing::debug!(
+                reason = notice.reason,
+                object = notice.name,
+                "an event was dropped: too many events of this object"
+            );
+            return;
+        }
+        if let Err(error) = self.send(requests, &notice, now).await {
+            // Without its series, the next equal note creates a new Event.
+            self.series.remove(&notice);
+            tracing::warn!(%error, reason = notice.reason, "cannot publish an event");
         }
     }
 
@@ -252,23 +300,19 @@ impl EventWriter {
     }
 }
 
-/// Joins notes with one reason about one object until the message is too long. The order of the first notes is kept.
-fn aggregate(pending: Vec<Notice>) -> Vec<Notice> {
-    let mut aggregate: Vec<Notice> = Vec::new();
-    for notice in pending {
-        let alike = |other: &&mut Notice| {
-            let same = Notice { message: notice.message.clone(), ..Notice::clone(other) };
-            same == notice && other.message.len() + SEPARATOR.len() + notice.message.len() <= LONGEST_MESSAGE
-        };
-        match aggregate.iter_mut().rev().find(alike) {
-            Some(other) => {
-                other.message.push_str(SEPARATOR);
-                other.message.push_str(&notice.message);
-            }
-            None => aggregate.push(notice),
+/// Joins a note with one of the same reason about the same object, until the message is too long. The order of the first notes is kept.
+fn aggregate<P>(collected: &mut Vec<(Notice, P)>, notice: Notice, place: P) {
+    let alike = |(other, _): &&mut (Notice, P)| {
+        other.subject() == notice.subject()
+            && other.message.len() + SEPARATOR.len() + notice.message.len() <= LONGEST_MESSAGE
+    };
+    match collected.iter_mut().rev().find(alike) {
+        Some((other, _)) => {
+            other.message.push_str(SEPARATOR);
+            other.message.push_str(&notice.message);
         }
+        None => collected.push((notice, place)),
     }
-    aggregate
 }
 
 fn event(notice: &Notice, name: &str, now: Timestamp) -> CoreEvent {
@@ -313,13 +357,20 @@ pub(crate) type Warned = BTreeSet<(Option<Arc<str>>, ordereddeployment_wire::Mal
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
+    use http::{Request, Response};
     use jiff::{SignedDuration, Timestamp};
+    use kube::Client;
+    use kube::client::Body;
     use ordereddeployment_api::names::reason;
+    use ordereddeployment_wire::Family;
+    use tower::{BoxError, service_fn};
 
-    use super::{BURST, LONGEST_MESSAGE, Notice, ONE_MORE, aggregate, cut, events};
-    use crate::{Clock, Metrics, Names};
+    use super::{BURST, LONGEST_MESSAGE, Notice, ONE_MORE, WAITING, aggregate, cut, events};
+    use crate::client::requests::Requests;
+    use crate::{Clock, Limiter, Limits, Metrics, Names};
 
     #[test]
     fn each_reason_of_an_object_has_a_burst_of_events_and_then_few() {
@@ -345,9 +396,13 @@ mod tests {
     }
 
     fn notice(reason: &'static str, name: &str, message: &str) -> Notice {
+        notice_in("shop", reason, name, message)
+    }
+
+    fn notice_in(namespace: &str, reason: &'static str, name: &str, message: &str) -> Notice {
         let text = str::to_owned;
         Notice {
-            namespace: text("shop"),
+            namespace: text(namespace),
             api_version: text("v1"),
             kind: text("Pod"),
             name: text(name),
@@ -356,6 +411,48 @@ mod tests {
             reason,
             message: text(message),
         }
+    }
+
+    fn joined(notices: Vec<Notice>) -> Vec<Notice> {
+        let mut collected = Vec::new();
+        for notice in notices {
+            aggregate(&mut collected, notice, ());
+        }
+        collected.into_iter().map(|(notice, ())| notice).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_events_of_one_namespace_do_not_keep_those_of_another_one_waiting() {
+        let metrics = Arc::new(Metrics::new().unwrap());
+        let (recorder, writer) = events(Clock::system(), Names::seeded(1), Arc::clone(&metrics));
+        for number in 0..2 * WAITING {
+            recorder.enqueue(notice_in("noisy", "Other", &number.to_string(), ""));
+        }
+        let dropped = metrics.events_dropped.get();
+        assert!(dropped > 0, "the queue is bounded");
+        recorder.enqueue(notice_in("quiet", reason::SUCCESSFUL_DELETE, "web", ""));
+        recorder.enqueue(notice_in("quiet", "Other", "web", ""));
+        assert_eq!(metrics.events_dropped.get(), dropped, "there is a place for another namespace");
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let service = service_fn({
+            let written = Arc::clone(&written);
+            move |request: Request<Body>| {
+                written.lock().unwrap().push(request.uri().path().contains("/quiet/"));
+                async move {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    Ok::<_, BoxError>(Response::new(Body::from(b"{}".to_vec())))
+                }
+            }
+        });
+        let client = Client::new(service, "shop");
+        let requests =
+            Requests::new(Family::Ordered, &client, &[], Limiter::new(Limits::default()), &metrics);
+        drop(recorder);
+        writer.run(Arc::new(requests)).await;
+        let written = written.lock().unwrap();
+        assert_eq!(written.iter().position(|is_quiet| *is_quiet), Some(1));
+        // The routine note is collected for a second.
+        assert!(written.iter().rposition(|is_quiet| *is_quiet).unwrap() < 15, "{written:?}");
     }
 
     #[test]
@@ -371,14 +468,14 @@ mod tests {
             notice("Deleted", "web", "b"),
             notice("Created", "other", "d"),
         ];
-        assert_eq!(aggregate(pending), expected);
+        assert_eq!(joined(pending), expected);
     }
 
     #[test]
     fn joining_notes_cuts_none() {
         let long = "x".repeat(LONGEST_MESSAGE / 3);
         let pending: Vec<_> = (0..5).map(|_| notice("Created", "web", &long)).collect();
-        let lengths: Vec<_> = aggregate(pending).iter().map(|notice| notice.message.len()).collect();
+        let lengths: Vec<_> = joined(pending).iter().map(|notice| notice.message.len()).collect();
         assert_eq!(lengths, [2 * long.len() + 2, 2 * long.len() + 2, long.len()]);
     }
 

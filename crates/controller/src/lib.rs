@@ -9,6 +9,7 @@
 mod cache;
 mod client;
 mod events;
+mod fair;
 mod leader;
 mod nodecosts;
 mod reconcile;

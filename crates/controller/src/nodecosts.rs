@@ -195,6 +195,7 @@ impl Run {
         let requests = Arc::clone(&self.requests);
         Some(async move {
             let patch = patch(key.uid(), &pod, &change);
+            let requests = requests.for_object(key.namespace(), None);
             let written = requests.patch::<PodView>(key.namespace(), &pod.name, &patch).await;
             (key, written)
         })

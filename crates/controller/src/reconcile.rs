@@ -62,6 +62,8 @@ enum Outcome {
     Refused(Duration),
     /// There may be more to do.
     Unfinished,
+    /// A live read is due, and waits for that time: too many were due lately. Nothing is decided before it.
+    Deferred(Duration),
     /// The object is deleted or terminating.
     Nothing,
     /// The object is not found. It is read again while the watch still shows it: the answer can be wrong.
@@ -91,7 +93,7 @@ pub(crate) async fn reconcile(
     let mut reconciler = Reconciler {
         ctx,
         worker,
-        requests: ctx.requests.for_object(event),
+        requests: ctx.requests.for_object(&namespace, event),
         state: &mut state,
         observation: Observation::default(),
         namespace,
@@ -124,7 +126,7 @@ pub(crate) async fn reconcile(
     ctx.metrics.reconcile_duration.observe(started.elapsed().as_secs_f64());
     if let Ok(Outcome::Idle(_) | Outcome::Nothing) = end {
         state.failures = 0;
-    } else if !matches!(end, Ok(Outcome::Unfinished | Outcome::Refused(_))) {
+    } else if !matches!(end, Ok(Outcome::Unfinished | Outcome::Deferred(_) | Outcome::Refused(_))) {
         // A refused eviction has its own backoff. Other requests may fail in turn with it, and keep theirs.
         state.failures = state.failures.saturating_add(1);
     }
@@ -135,7 +137,7 @@ pub(crate) async fn reconcile(
         return after(Duration::ZERO);
     }
     match end {
-        Ok(Outcome::Idle(wait) | Outcome::Refused(wait)) => after(wait),
+        Ok(Outcome::Idle(wait) | Outcome::Refused(wait) | Outcome::Deferred(wait)) => after(wait),
         Ok(Outcome::NotFound) => after(backoff::after(state.failures)),
         Ok(Outcome::Unfinished) => after(Duration::ZERO),
         Ok(Outcome::Nothing) => None,
@@ -160,6 +162,13 @@ impl Reconciler<'_> {
                 return Ok(Outcome::Nothing);
             }
             if let Some(reason) = self.live_read_reason() {
+                if reason.is_by_others() && !failed {
+                    let now = Instant::now();
+                    if let Some(wait) = self.state.pace.wait(now) {
+                        return Ok(Outcome::Deferred(wait));
+                    }
+                    self.state.pace.count(now);
+                }
                 match self.read_live(reason).await? {
                     LiveObject::Present => {}
                     // From now on the garbage collector deletes what the object owns.

@@ -1,13 +1,16 @@
 //! Limits: how many requests are sent per second, and how many are in flight.
 //!
-//! A token bucket as in client-go (`util/flowcontrol`), with tokio's clock, which tests can advance. Not limited are
-//! watches, which would miss events, and the Lease, which would be lost.
+//! A token bucket as in client-go (`util/flowcontrol`), with tokio's clock, which tests can advance. Namespaces take turns: many
+//! requests of one do not delay those of another. Requests without a namespace, and Events, have turns as if they were one more.
+//! Not limited are watches, which would miss events, and the Lease and the probe, which must not wait.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until};
+
+use crate::fair::{Permit, Permits};
 
 /// The limits of a process.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,7 +55,9 @@ pub struct Limiter(Arc<Kept>);
 #[derive(Debug)]
 struct Kept {
     bucket: Option<Bucket>,
-    in_flight: Semaphore,
+    /// Has one permit: who has it waits for the next token of the bucket.
+    next: Permits,
+    in_flight: Permits,
     for_object: usize,
 }
 
@@ -64,7 +69,7 @@ impl Limiter {
         // A semaphore has a maximum size, larger than any useful limit.
         let in_flight = limits.in_flight.clamp(1, Semaphore::MAX_PERMITS);
         let for_object = in_flight.div_ceil(4);
-        Self(Arc::new(Kept { bucket, in_flight: Semaphore::new(in_flight), for_object }))
+        Self(Arc::new(Kept { bucket, next: Permits::new(1), in_flight: Permits::new(in_flight), for_object }))
     }
 
     /// How many requests one object may have in flight: a quarter, so that one object cannot block all others.
@@ -72,18 +77,23 @@ impl Limiter {
         Arc::new(Semaphore::new(self.0.for_object))
     }
 
-    /// Waits until a request may be sent. It counts as in flight until the permit is dropped.
-    pub(crate) async fn wait(&self) -> Option<SemaphorePermit<'_>> {
-        // The semaphore is never closed.
-        let permit = self.0.in_flight.acquire().await.ok();
-        self.wait_for_next().await;
+    /// Waits until a request of that namespace may be sent. It counts as in flight until the permit is dropped.
+    pub(crate) async fn wait(&self, namespace: &Arc<str>) -> Option<Permit> {
+        let permit = self.0.in_flight.acquire(namespace).await;
+        self.wait_for_next(namespace).await;
         permit
     }
 
     /// Waits until the next request of one that counts as in flight may be sent: the next page of a list.
-    pub(crate) async fn wait_for_next(&self) {
+    pub(crate) async fn wait_for_next(&self, namespace: &Arc<str>) {
         if let Some(bucket) = &self.0.bucket {
-            sleep_until(bucket.reserve(Instant::now())).await;
+            let _next = self.0.next.acquire(namespace).await;
+            let now = Instant::now();
+            let at = bucket.reserve(now);
+            // A sleep takes a millisecond at least.
+            if at > now {
+                sleep_until(at).await;
+            }
         }
     }
 }
@@ -118,6 +128,7 @@ impl Bucket {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use tokio::time::Instant;
@@ -138,13 +149,31 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_number_of_requests_in_flight_is_limited() {
         let limiter = Limiter::new(Limits { qps: 0.0, burst: 1, in_flight: 2 });
-        let first = limiter.wait().await;
-        let _second = limiter.wait().await;
-        let third = limiter.wait();
+        let namespace = "shop".into();
+        let first = limiter.wait(&namespace).await;
+        let _second = limiter.wait(&namespace).await;
+        let third = limiter.wait(&namespace);
         let mut third = std::pin::pin!(third);
         assert!(tokio::time::timeout(Duration::from_secs(60), &mut third).await.is_err());
         drop(first);
         assert!(third.await.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_waits_for_at_most_one_of_each_other_namespace() {
+        let limiter = Limiter::new(Limits { qps: 10.0, burst: 1, in_flight: 100 });
+        let [noisy, none, quiet] = ["noisy", "", "quiet"].map(Arc::<str>::from);
+        let crowd = (0..200).map(|_| limiter.wait(&noisy)).chain((0..200).map(|_| limiter.wait(&none)));
+        let mut crowd = Box::pin(futures::future::join_all(crowd));
+        assert!(tokio::time::timeout(Duration::from_secs(1), &mut crowd).await.is_err());
+        let began = Instant::now();
+        tokio::select! {
+            biased;
+            _ = &mut crowd => panic!("it waited for all others"),
+            _ = limiter.wait(&quiet) => {}
+        }
+        // Its own token, one of each other namespace, and the one that is being waited for.
+        assert!(began.elapsed() <= Duration::from_millis(400), "{:?}", began.elapsed());
     }
 
     #[test]

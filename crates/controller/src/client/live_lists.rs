@@ -148,7 +148,7 @@ async fn read_all<K: Listable>(mut asks: mpsc::UnboundedReceiver<Ask<K>>, reques
 async fn read<K: Listable>(requests: &Requests, namespace: Arc<str>, waiting: Vec<Ask<K>>) -> Arc<str> {
     let waiting = waiting.into_iter().filter(|ask| !ask.answer.is_closed());
     let (selectors, answers): (Vec<_>, Vec<_>) = waiting.map(|ask| (ask.selector, ask.answer)).unzip();
-    let requests = requests.for_object(None);
+    let requests = requests.for_object(&namespace, None);
     let mut kept: Vec<Vec<K>> = answers.iter().map(|_| Vec::new()).collect();
     let listed = match (&*selectors, &mut *kept) {
         ([], _) | (_, []) => return namespace,

@@ -24,6 +24,7 @@ use crate::client::decode::{Decoded, FromResponse};
 use crate::client::error::RequestError;
 use crate::client::http::{watching, with_user_agent};
 use crate::client::sets::{SetObject, as_deployment};
+use crate::fair::Permit;
 use crate::{Fence, Limiter, Metrics};
 
 /// The timeout of a request: longer than an API server works on a write (34 s), and so longer than a webhook may take (10 s
@@ -50,6 +51,8 @@ pub(crate) struct Requests {
     /// Whether it knows only budgets of `policy/v1beta1` (before Kubernetes 1.21).
     beta_budgets: Arc<AtomicBool>,
     limiter: Limiter,
+    /// The namespace whose turns its requests take. Empty: none.
+    namespace: Arc<str>,
     /// The share of the limiter that one object may use at the same time.
     own: Arc<Semaphore>,
     metrics: Arc<Metrics>,
@@ -89,15 +92,16 @@ impl Requests {
             beta_budgets: Arc::default(),
             own: limiter.for_object(),
             limiter,
+            namespace: "".into(),
             metrics: Arc::clone(metrics),
             retry_after: Mutex::default(),
             event: Mutex::default(),
         }
     }
 
-    /// The same client for one reconciliation, which keeps its own `Retry-After`: a
+    /// The same client for one reconciliation of an object of that namespace, which keeps its own `Retry-After`: a
     /// webhook that delays one object delays no other. The time from the event to the first request is measured.
-    pub(crate) fn for_object(&self, event: Option<Instant>) -> Self {
+    pub(crate) fn for_object(&self, namespace: &str, event: Option<Instant>) -> Self {
         Self {
             family: self.family,
             watching: self.watching.clone(),
@@ -108,6 +112,7 @@ impl Requests {
             beta_budgets: Arc::clone(&self.beta_budgets),
             own: self.limiter.for_object(),
             limiter: self.limiter.clone(),
+            namespace: namespace.into(),
             metrics: Arc::clone(&self.metrics),
             retry_after: Mutex::default(),
             event: Mutex::new(event),
@@ -210,7 +215,7 @@ impl Requests {
                 Some(token) => params.continue_token = Some(token),
                 None => return Ok(version),
             }
-            self.limiter.wait_for_next().await;
+            self.limiter.wait_for_next(&self.namespace).await;
         }
     }
 
@@ -429,13 +434,13 @@ impl Requests {
     }
 
     /// Waits for the limits. A request counts as in flight until both permits are dropped.
-    async fn wait(&self) -> [Option<SemaphorePermit<'_>>; 2] {
+    async fn wait(&self) -> (Option<SemaphorePermit<'_>>, Option<Permit>) {
         let asked = Instant::now();
-        // Neither semaphore is ever closed.
+        // The semaphore is never closed.
         let own = self.own.acquire().await.ok();
-        let all = self.limiter.wait().await;
+        let all = self.limiter.wait(&self.namespace).await;
         self.metrics.limiter_wait.observe(asked.elapsed().as_secs_f64());
-        [own, all]
+        (own, all)
     }
 
     /// Sends a request that is within the limits.

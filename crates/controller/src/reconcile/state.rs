@@ -14,7 +14,7 @@ use crate::cache::entry::{PodEntry, SetEntry, version_of};
 use crate::cache::expectations::Expectations;
 use crate::events::Warned;
 use crate::reconcile::compared::ComparisonRecord;
-use crate::runtime::backoff;
+use crate::runtime::backoff::{self, Pace};
 
 /// How long a refusal of a template is valid before the controller asks the API server again.
 const BELIEVE_REFUSAL: Duration = Duration::from_secs(10);
@@ -61,6 +61,11 @@ impl LiveReadReason {
             Self::Created => "created",
             Self::Replayed => "replayed",
         }
+    }
+
+    /// Whether other clients can cause it as often as they like.
+    pub(crate) fn is_by_others(self) -> bool {
+        matches!(self, Self::Generation | Self::Resume | Self::Conflict | Self::Orphan)
     }
 }
 
@@ -149,6 +154,8 @@ pub(crate) struct ObjectState {
     /// A requested live read.
     pub(crate) live_read: Option<LiveReadReason>,
     pub(crate) last_live: Option<LiveRead>,
+    /// How often it is read live because of changes by others.
+    pub(crate) pace: Pace,
     /// How many pods and sets were created since the object was last read live.
     pub(crate) created: usize,
     /// The size of the next batch of creates: more than 1 while the creates of a decision go on.
@@ -197,6 +204,7 @@ impl ObjectState {
             confirmed_sets: BTreeMap::new(),
             live_read: None,
             last_live: None,
+            pace: Pace::default(),
             created: 0,
             next_batch: 1,
             dry_run: None,

@@ -1,12 +1,20 @@
-//! Backoff after the n-th failure, without jitter: equal runs wait equally long.
+//! Backoff after the n-th failure or change, without jitter: equal runs wait equally long.
 
 use std::time::Duration;
 
 use kube_runtime::utils::Backoff;
+use tokio::time::Instant;
 
 const FIRST: Duration = Duration::from_millis(5);
 const FIRST_REFUSAL: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(30);
+/// How many changes of an object are read at once. The first one after them waits for [`FIRST_PACE`], and each next one twice as
+/// long.
+const AT_ONCE: u32 = 10;
+const FIRST_PACE: Duration = Duration::from_millis(50);
+const LONGEST_PACE: Duration = Duration::from_secs(2);
+/// After that long without a change, the next ones are read at once again.
+const QUIET: Duration = Duration::from_secs(10);
 /// The first backoff of a watch is longer than that of a write: when a watch fails, all requests fail.
 const FIRST_WATCH: Duration = Duration::from_millis(500);
 
@@ -23,6 +31,32 @@ pub(crate) fn after_refusal(times: u32) -> Duration {
 
 fn double(first: Duration, times: u32) -> Duration {
     1_u32.checked_shl(times).and_then(|factor| first.checked_mul(factor)).unwrap_or(LONGEST).min(LONGEST)
+}
+
+/// How often the changes of one object are read. Users make a few at once; a client that never stops makes the reads rarer.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// The reads without a quiet time between them, and the last one.
+    reads: u32,
+    last: Option<Instant>,
+}
+
+impl Pace {
+    /// How long the next read has to wait; `None`: it may begin.
+    pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
+        let times = self.reads.checked_sub(AT_ONCE)?;
+        let next = self.last? + double(FIRST_PACE, times).min(LONGEST_PACE);
+        Some(next.saturating_duration_since(now)).filter(|wait| !wait.is_zero())
+    }
+
+    /// A read begins.
+    pub(crate) fn count(&mut self, now: Instant) {
+        if self.last.is_some_and(|last| now.saturating_duration_since(last) >= QUIET) {
+            self.reads = 0;
+        }
+        self.reads = self.reads.saturating_add(1);
+        self.last = Some(now);
+    }
 }
 
 /// The backoff of a watch.
@@ -51,7 +85,31 @@ impl Backoff for WatchBackoff {
 mod tests {
     use std::time::Duration;
 
-    use super::after;
+    use tokio::time::Instant;
+
+    use super::{AT_ONCE, LONGEST_PACE, Pace, QUIET, after};
+
+    #[test]
+    fn changes_without_end_are_read_more_and_more_rarely_until_the_object_is_quiet() {
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        let mut waits = Vec::new();
+        for _ in 0..AT_ONCE + 10 {
+            let wait = pace.wait(now).unwrap_or_default();
+            waits.push(u64::try_from(wait.as_millis()).unwrap());
+            now += wait;
+            pace.count(now);
+        }
+        let (at_once, later) = waits.split_at(AT_ONCE as usize);
+        assert!(at_once.iter().all(|wait| *wait == 0), "{waits:?}");
+        assert_eq!(later, [50, 100, 200, 400, 800, 1600, 2000, 2000, 2000, 2000]);
+        assert_eq!(pace.wait(now + LONGEST_PACE), None, "a change now and then does not wait");
+        now += QUIET;
+        for _ in 0..AT_ONCE {
+            assert_eq!(pace.wait(now), None);
+            pace.count(now);
+        }
+        assert!(pace.wait(now).is_some());
+    }
 
     #[test]
     fn backoff_doubles_up_to_half_a_minute() {

@@ -235,7 +235,8 @@ async fn run_queue(
     let reconcile_one = async |named: Named| {
         let start = |worker| reconcile(&named, queue.begin(&named), ctx, worker);
         // Objects that still wait for a worker at shutdown are left to the next leader.
-        let requeue = workers.work(shutdown.clone(), start).await.flatten();
+        let namespace = named.namespace.as_deref().unwrap_or_default().into();
+        let requeue = workers.work(namespace, shutdown.clone(), start).await.flatten();
         queue.done(named, requeue);
     };
     let mut running = FuturesUnordered::new();
@@ -245,7 +246,6 @@ async fn run_queue(
         tokio::select! {
             biased;
             () = shutdown.clone() => break,
-            Some(()) = running.next() => {}
             Ok(()) = open.changed() => {
                 if *open.borrow() {
                     // Another controller may have done anything meanwhile: everything is read live.
@@ -253,6 +253,7 @@ async fn run_queue(
                     ctx.all().into_iter().for_each(|named| queue.add(named));
                 }
             }
+            // Taken before the others go on, so that it is its namespace's turn as soon as a worker is free.
             named = queue.next(), if is_open => {
                 let namespace = named.namespace.as_deref().unwrap_or_default();
                 if let Some(closed) = handover.fence.closed_for(namespace) {
@@ -262,6 +263,7 @@ async fn run_queue(
                     running.push(reconcile_one(named));
                 }
             }
+            Some(()) = running.next() => {}
         }
     }
     while let Some(()) = running.next().await {}

@@ -1,12 +1,14 @@
 //! Workers: they bound how many objects are reconciled at the same time.
 //!
-//! An object that waits for something that takes long does not occupy a worker.
+//! An object that waits for something that takes long does not occupy a worker. Namespaces take turns, and none occupies all
+//! workers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
+
+use crate::fair::{Permit, Permits};
 
 /// How long a reconciliation occupies a worker without a break. One that takes longer waits for the API server or
 /// for a webhook, and should not block others.
@@ -16,41 +18,42 @@ const WITHOUT_WORKER: usize = 1000;
 
 /// All workers.
 pub(crate) struct Workers {
-    workers: Arc<Semaphore>,
-    without: Arc<Semaphore>,
+    workers: Permits,
+    without: Permits,
 }
 
 /// The worker of one reconciliation, as long as it occupies one. Clones are the same worker.
 #[derive(Clone)]
 pub(crate) struct Worker {
-    workers: Arc<Semaphore>,
-    without: Arc<Semaphore>,
-    occupied: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+    workers: Permits,
+    without: Permits,
+    namespace: Arc<str>,
+    occupied: Arc<Mutex<Option<Permit>>>,
 }
 
 impl Workers {
     /// So many workers, at least one.
     pub(crate) fn new(count: usize) -> Self {
-        let workers = Semaphore::new(count.clamp(1, Semaphore::MAX_PERMITS));
-        Self { workers: Arc::new(workers), without: Arc::new(Semaphore::new(WITHOUT_WORKER)) }
+        Self { workers: Permits::new(count.max(1)), without: Permits::new(WITHOUT_WORKER) }
     }
 
-    /// Reconciles with a worker, which it occupies for [`WORKER_HOLD_TIME`] at most; does nothing once `shutdown` has ended. The
-    /// future of a reconciliation is created only when a worker is free, which saves memory.
+    /// Reconciles an object of that namespace with a worker, which it occupies for [`WORKER_HOLD_TIME`] at most; does nothing once
+    /// `shutdown` has ended. The future of a reconciliation is created only when a worker is free, which saves memory.
     pub(crate) async fn work<P: Future>(
         &self,
+        namespace: Arc<str>,
         shutdown: impl Future<Output = ()>,
         start: impl FnOnce(Worker) -> P,
     ) -> Option<P::Output> {
         let occupied = tokio::select! {
             biased;
             () = shutdown => return None,
-            // The semaphore is never closed.
-            occupied = Arc::clone(&self.workers).acquire_owned() => occupied.ok(),
+            occupied = self.workers.acquire(&namespace) => occupied,
         };
         let worker = Worker {
-            workers: Arc::clone(&self.workers),
-            without: Arc::clone(&self.without),
+            workers: self.workers.clone(),
+            without: self.without.clone(),
+            namespace,
             occupied: Arc::new(Mutex::new(occupied)),
         };
         let mut reconciliation = Box::pin(start(worker.clone()));
@@ -67,17 +70,17 @@ impl Worker {
     /// Waits without a worker, and occupies one again before it returns, if it has occupied one before. If too many wait without a
     /// worker, it keeps its worker.
     pub(crate) async fn free_during<T>(&self, wait: impl Future<Output = T>) -> T {
-        let Ok(_without) = self.without.try_acquire() else { return wait.await };
+        let Some(_without) = self.without.try_acquire(&self.namespace) else { return wait.await };
         let occupied = self.occupy(None);
         let done = wait.await;
         if occupied {
-            self.occupy(Arc::clone(&self.workers).acquire_owned().await.ok());
+            self.occupy(self.workers.acquire(&self.namespace).await);
         }
         done
     }
 
     /// Replaces the occupied worker. Returns whether there was one.
-    fn occupy(&self, worker: Option<OwnedSemaphorePermit>) -> bool {
+    fn occupy(&self, worker: Option<Permit>) -> bool {
         std::mem::replace(&mut *self.occupied.lock().unwrap_or_else(PoisonError::into_inner), worker)
             .is_some()
     }

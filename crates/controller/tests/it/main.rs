@@ -13,6 +13,7 @@ mod cluster;
 mod costs;
 mod evictions;
 mod failures;
+mod fairness;
 mod fault_injector;
 mod faults;
 mod fuzz;

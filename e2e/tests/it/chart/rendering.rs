@@ -85,6 +85,7 @@ async fn unknown_and_invalid_values_are_rejected_by_helm() {
         ("image.pullPolicy=Sometimes", "image.pullPolicy must be one of"),
         ("image.digest=abc", "image.digest: Does not match pattern"),
         ("logFormat=xml", "logFormat must be one of"),
+        ("flowControl.nominalConcurrencyShares=0", "flowControl.nominalConcurrencyShares: Must be greater"),
         ("podDisruptionBudget.maxUnavailable=lots", "podDisruptionBudget.maxUnavailable: Does not match"),
         // Invalid only in combination.
         ("leaderElection.enabled=false", "two leaders would work against each other"),
@@ -123,9 +124,39 @@ async fn the_default_is_two_replicas_with_a_budget_by_helm() {
     assert_eq!(deployment["spec"]["replicas"], 2);
     let budget = of_kind(&objects, "PodDisruptionBudget")[0];
     assert_eq!(budget["spec"]["selector"], deployment["spec"]["selector"]);
-    for kind in ["NetworkPolicy", "ServiceMonitor", "ConfigMap", "ValidatingAdmissionPolicy"] {
+    for kind in ["NetworkPolicy", "ServiceMonitor", "ConfigMap", "ValidatingAdmissionPolicy", "FlowSchema"] {
         assert!(of_kind(&objects, kind).is_empty(), "{kind} is switched off");
     }
+}
+
+#[tokio::test]
+async fn flow_control_has_a_level_for_the_controller_and_one_for_its_lease_by_helm() {
+    let enabled = "--set=flowControl.enabled=true";
+    assert!(of_kind(&rendered("1.28", &[enabled]).await, "FlowSchema").is_empty(), "the version is too old");
+    let account = json!([{
+        "kind": "ServiceAccount",
+        "serviceAccount": {"name": "web-ordered-deployment", "namespace": "ordered-system"},
+    }]);
+    let of_lease = json!([{
+        "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"],
+        "namespaces": ["ordered-system"],
+    }]);
+    let objects = rendered("1.29", &[enabled]).await;
+    let level = of_kind(&objects, "PriorityLevelConfiguration")[0];
+    let schemas = of_kind(&objects, "FlowSchema").into_iter().map(|schema| &schema["spec"]);
+    let [all, lease] = schemas.collect::<Vec<_>>()[..] else { panic!("{objects:?}") };
+    assert_eq!(all["priorityLevelConfiguration"]["name"], level["metadata"]["name"]);
+    assert_eq!(all["distinguisherMethod"]["type"], "ByNamespace");
+    assert_eq!(lease["priorityLevelConfiguration"]["name"], "leader-election");
+    assert_eq!(lease["rules"][0]["resourceRules"], of_lease);
+    for schema in [all, lease] {
+        assert_eq!(schema["rules"][0]["subjects"], account);
+    }
+    // The first schema that matches counts. The API server has its own one of all service accounts at 9000.
+    let precedence = |schema: &Value| schema["matchingPrecedence"].as_i64().unwrap();
+    assert!(precedence(lease) < precedence(all) && precedence(all) < 9000);
+    let alone = rendered(NEW, &[enabled, "--set=leaderElection.enabled=false,replicaCount=1"]).await;
+    assert_eq!(of_kind(&alone, "FlowSchema").len(), 1);
 }
 
 #[tokio::test]
