@@ -167,6 +167,8 @@ pub enum UserAction {
     },
     /// A tenant of another namespace creates an object with the labels and the owner of an object of this one.
     Forge(Forgery),
+    /// Patches the status of the OrderedDeployment with fields that only the controller writes.
+    ForgeStatus(Value),
     /// Nothing: the step only waits.
     NoAction,
 }
@@ -194,12 +196,22 @@ impl Case {
     /// Whether a tenant of another namespace forges objects.
     #[must_use]
     pub fn has_forgeries(&self) -> bool {
+        self.actions().any(|action| matches!(action, UserAction::Forge(_)))
+    }
+
+    /// Whether somebody who may patch the status writes what only the controller writes.
+    #[must_use]
+    pub fn has_forged_status(&self) -> bool {
+        self.actions().any(|action| matches!(action, UserAction::ForgeStatus(_)))
+    }
+
+    fn actions(&self) -> impl Iterator<Item = &UserAction> {
         let steps = self.steps.iter().map(|step| &step.action);
         let faults = self.faults.iter().filter_map(|fault| match fault {
             Fault::Action { action, .. } | Fault::ActionBefore { action, .. } => Some(action),
             _ => None,
         });
-        steps.chain(faults).any(|action| matches!(action, UserAction::Forge(_)))
+        steps.chain(faults)
     }
 }
 

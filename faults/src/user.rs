@@ -157,6 +157,9 @@ impl User {
         match action {
             UserAction::NoAction => Ok(()),
             UserAction::Forge(forgery) => self.forge(*forgery).await,
+            UserAction::ForgeStatus(fields) => {
+                self.patch(&format!("{DEPLOYMENT}/status"), "merge", &json!({"status": fields})).await
+            }
             UserAction::Create(object) => self.create(object).await,
             UserAction::PatchSpec(change) => self.patch(DEPLOYMENT, "merge", &json!({"spec": change})).await,
             UserAction::Patch(path, change) => self.patch(path, "merge", change).await,

@@ -10,13 +10,17 @@ use crate::log::DecisionRecord;
 /// Every decision keeps the rules.
 pub(super) fn allowed(history: &History<'_>) -> Vec<Violation> {
     let decisions = history.log.decisions.iter();
-    decisions.flat_map(|decided| wrong(decided).into_iter().map(|wrong| violation(decided, &wrong))).collect()
+    let forged = history.case.has_forged_status();
+    decisions
+        .flat_map(|decided| wrong(decided, forged).into_iter().map(|wrong| violation(decided, &wrong)))
+        .collect()
 }
 
-fn wrong(decided: &DecisionRecord) -> Vec<oracle::Violation> {
+/// `forged`: the status may be a user's.
+fn wrong(decided: &DecisionRecord, forged: bool) -> Vec<oracle::Violation> {
     let mut wrong = match &decided.decision {
         // While it is unknown if the template is new, the status is that of the rollout so far.
-        Decision::Act(act) if !to_compare(&decided.snapshot).is_empty() => {
+        Decision::Act(act) if forged || !to_compare(&decided.snapshot).is_empty() => {
             check_with_any_status(&decided.snapshot, act)
         }
         decision => check(&decided.snapshot, decision),

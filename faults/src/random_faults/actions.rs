@@ -10,12 +10,15 @@ use crate::case::{Fault, Forgery, Millis, PodSelector, RequestMatcher, ResumeReq
 use crate::scenarios::{SPELLINGS, deployment, hash, spelled, template};
 use crate::user::DEPLOYMENT;
 
+/// Images whose revisions may exist.
+const IMAGES: &[&str] = &["web:1", "web:2", "web:3"];
+
 /// An action, and the action that undoes it after some time.
 type Undoable = (UserAction, Option<(Millis, UserAction)>);
 
 pub(super) fn fault(rng: &mut StdRng) -> Fault {
     let at = moment(rng);
-    let (action, undo) = match rng.random_range(0..14) {
+    let (action, undo) = match rng.random_range(0..15) {
         0..3 => (annotation(rng), None),
         3 => point(rng),
         4 | 5 => pod(rng),
@@ -25,6 +28,7 @@ pub(super) fn fault(rng: &mut StdRng) -> Fault {
         10 => node(rng),
         11 => (collector(rng), None),
         12 => (forgery(rng), None),
+        13 => (status(rng), Some((150_000, UserAction::Resume(ResumeRequest::All)))),
         _ => namespace(rng),
     };
     Fault::Action { at, action, undo }
@@ -32,13 +36,14 @@ pub(super) fn fault(rng: &mut StdRng) -> Fault {
 
 /// An action just before a request. It is not undone.
 pub(super) fn before(rng: &mut StdRng) -> Fault {
-    let action = match rng.random_range(0..7) {
+    let action = match rng.random_range(0..8) {
         0 => annotation(rng),
         1 => UserAction::ForceDeletePod(selector(rng)),
         2 => UserAction::PatchSpec(json!({"replicas": rng.random_range(0..7)})),
         3 => resume(rng),
         4 => collector(rng),
         5 => forgery(rng),
+        6 => status(rng),
         _ => ownership(rng).0,
     };
     let verb = one(rng, &["write", "write", "create", "delete", "patch", "get", "list"]);
@@ -183,7 +188,7 @@ fn ownership(rng: &mut StdRng) -> Undoable {
         hash(one(rng, &["web:1", "web:2", "web:3"]))
     );
     let policy = one(rng, &["Background", "Foreground", "Orphan"]);
-    match rng.random_range(0..7) {
+    match rng.random_range(0..8) {
         0..3 => (UserAction::PatchPod(selector, disowned), None),
         3 => (
             UserAction::PatchPod(selector, labelled("other")),
@@ -233,6 +238,48 @@ fn forgery(rng: &mut StdRng) -> UserAction {
             Forgery::Orphan,
         ],
     ))
+}
+
+/// Whoever may patch the status writes some of its fields.
+fn status(rng: &mut StdRng) -> UserAction {
+    let fields: serde_json::Map<String, Value> =
+        (0..rng.random_range(1..4)).map(|_| forged_field(rng)).collect();
+    UserAction::ForgeStatus(fields.into())
+}
+
+fn forged_field(rng: &mut StdRng) -> (String, Value) {
+    let revision = one(rng, &[-1, 0, 1, 2, 3, 9, i64::MAX]);
+    let size = one(rng, &[-1, 0, 1, 2, 4, 8, i32::MAX]);
+    let (one_hash, other_hash) = (hash(one(rng, IMAGES)), hash(one(rng, IMAGES)));
+    let at = "2030-01-01T00:00:10Z";
+    let sizes = json!({one_hash.as_str(): size, other_hash.as_str(): one(rng, &[0, 1, 4])});
+    let id = one(rng, &["canary@2", "web@2", "*@2", ""]);
+    let pause = json!({"replicas": size, "sizes": sizes});
+    let (name, value) = match rng.random_range(0..12) {
+        0 => ("rollout", json!({"revision": revision})),
+        1 => ("rollout", json!({"templateHash": one_hash})),
+        2 => ("rollout", json!({"from": {"revision": revision, "templateHash": one_hash}})),
+        3 => ("rollout", json!({"replicas": size, "scaledFrom": sizes})),
+        4 => ("rollout", json!({"suspended": pause, "completed": rng.random_range(0..2) == 0})),
+        5 => ("rollout", Value::Null),
+        6 => {
+            let hold = json!({
+                "id": id, "pod": "web", "podUID": id, "point": one(rng, &["Before", "After"]), "revision": revision,
+                "since": at, "replicas": size, "sizes": sizes, "deleted": rng.random_range(0..2) == 0,
+            });
+            ("hold", hold)
+        }
+        7 => ("hold", Value::Null),
+        8 => ("pause", pause),
+        9 => {
+            let aborted = json!({"revision": revision, "to": one(rng, &[1, 2, 3]), "templateHash": one_hash,
+                                 "at": at, "reason": "forged"});
+            ("aborted", aborted)
+        }
+        10 => ("collisionCount", json!(size)),
+        _ => ("blocked", json!({"id": id, "since": at})),
+    };
+    (name.to_owned(), value)
 }
 
 fn namespace(rng: &mut StdRng) -> Undoable {
