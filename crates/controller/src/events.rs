@@ -16,7 +16,7 @@ use kube::Resource;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::{CONTROLLER, reason};
 use ordereddeployment_planner::{Event, EventType, Regarding};
-use ordereddeployment_wire::Family;
+use ordereddeployment_wire::{Family, NamespacedUid};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -88,8 +88,8 @@ pub(crate) struct EventWriter {
     /// To write.
     ready: Turns<Queued>,
     series: BTreeMap<Notice, Series>,
-    /// The remaining allowance of each object and reason, by UID.
-    allowances: BTreeMap<(String, &'static str), Allowance>,
+    /// The remaining allowance of each object and reason.
+    allowances: BTreeMap<(NamespacedUid, &'static str), Allowance>,
     clock: Clock,
     names: Names,
     metrics: Arc<Metrics>,
@@ -271,7 +271,8 @@ impl EventWriter {
     fn is_allowed(&mut self, notice: &Notice, now: Timestamp) -> bool {
         self.allowances.retain(|_, allowance| allowance.at(now).left < BURST);
         let full = Allowance { left: BURST, since: now };
-        let allowance = self.allowances.entry((notice.uid.clone(), notice.reason)).or_insert(full);
+        let object = NamespacedUid::new(notice.namespace.as_str(), notice.uid.as_str());
+        let allowance = self.allowances.entry((object, notice.reason)).or_insert(full);
         *allowance = allowance.at(now);
         let Some(left) = allowance.left.checked_sub(1) else { return false };
         allowance.left = left;

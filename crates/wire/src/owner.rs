@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-/// The namespace and the UID of an object. Maps of objects of several namespaces have this key.
+/// The namespace and the UID of an object. Maps of objects of several namespaces have this key. It is ordered by UID, so that a map
+/// served in its order prefers no namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespacedUid {
-    namespace: Arc<str>,
     uid: Arc<str>,
+    namespace: Arc<str>,
 }
 
 impl NamespacedUid {
