@@ -127,6 +127,8 @@ async fn a_dashboard_that_only_shows_says_when_it_has_stopped(cluster: TestClust
     let (running, address) = dashboard(&cluster.plugin().unwrap(), &["--read-only"]).await;
     browser.open(&address).await;
     browser.until_text("#empty", "Choose an OrderedDeployment.").await;
+    // The token works once. This browser has the cookie.
+    browser.open(&address).await;
     browser.click("#rows a").await;
     browser.until_text("#state", "paused at a pause point").await;
     browser.until_text(".bar", "read-only").await;

@@ -3,9 +3,11 @@ use std::sync::Arc;
 use axum::body::Body;
 use http::{Method, Request, StatusCode, header};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 use tower::ServiceExt;
 
 use super::super::connections::Streaming;
+use super::super::listen;
 use super::super::server::router;
 use super::super::shared::{Dashboard, Options};
 use crate::client::ConnectArgs;
@@ -140,6 +142,19 @@ async fn the_page_gets_nothing_without_the_token_of_its_address() {
         "{}",
         plan.text
     );
+}
+
+#[tokio::test]
+async fn no_other_program_can_listen_on_the_port() {
+    let (port, listeners) = listen(0).await.unwrap();
+    for address in listeners.iter().map(|listener| listener.local_addr().unwrap()) {
+        assert!(address.ip().is_loopback() && address.port() == port, "{address}");
+    }
+    let Ok(taken) = TcpListener::bind("[::1]:0").await else { return };
+    assert_eq!(listeners.len(), 2);
+    let port = taken.local_addr().unwrap().port();
+    let error = listen(port).await.unwrap_err().to_string();
+    assert!(error.contains(&format!("cannot listen on [::1]:{port}")), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
