@@ -3,7 +3,7 @@
 //!
 //! It creates and deletes no pods, and it changes no cost that it did not write.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
@@ -27,6 +27,7 @@ use crate::client::decode::{Decoded, decoded};
 use crate::client::error::RequestError;
 use crate::client::requests::{PAGE, Requests};
 use crate::events::{EventRecorder, events};
+use crate::fair::Turns;
 use crate::runtime::backoff::{self, WatchBackoff};
 use crate::{Error, Health, Metrics, Options};
 
@@ -52,14 +53,14 @@ struct Run {
     events: EventRecorder,
     metrics: Arc<Metrics>,
     index: Index,
-    due: BTreeSet<NamespacedUid>,
+    /// Pods to check, which namespaces take turns in.
+    due: Turns<NamespacedUid>,
+    /// The same, each once.
+    queued: BTreeSet<NamespacedUid>,
     /// Pods that are being written.
     under_way: BTreeSet<NamespacedUid>,
-    failed: BTreeSet<NamespacedUid>,
-    /// When failed writes are retried.
-    retry: Option<Instant>,
-    /// How many retries in a row had no successful write.
-    retries: u32,
+    /// Pods whose writes failed: how often in a row, and until when they wait for the next one.
+    failed: BTreeMap<NamespacedUid, (u32, Option<Instant>)>,
 }
 
 impl NodeCosts {
@@ -88,11 +89,10 @@ impl NodeCosts {
             events,
             metrics,
             index: Index::default(),
-            due: BTreeSet::new(),
+            due: Turns::default(),
+            queued: BTreeSet::new(),
             under_way: BTreeSet::new(),
-            failed: BTreeSet::new(),
-            retry: None,
-            retries: 0,
+            failed: BTreeMap::new(),
         };
         let mut writes = FuturesUnordered::new();
         let (mut synced, mut leading) = (0, false);
@@ -105,7 +105,7 @@ impl NodeCosts {
                     writes.push(write.boxed());
                 }
             }
-            let retry = run.retry;
+            let retry = run.retry_at();
             tokio::select! {
                 biased;
                 () = &mut shutdown => return Ok(()),
@@ -119,9 +119,7 @@ impl NodeCosts {
                     run.apply(event);
                 }
                 () = tokio::time::sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {
-                    run.retry = None;
-                    let failed = std::mem::take(&mut run.failed);
-                    run.due.extend(failed);
+                    run.retry();
                 }
                 () = &mut event_writer => return Ok(()),
             }
@@ -167,8 +165,15 @@ impl Run {
         self.metrics.node_cost_config_invalid.set(i64::from(self.index.is_malformed()));
         match changed {
             Changed::Nothing => {}
-            Changed::Pod(pod) => _ = self.due.insert(pod),
-            Changed::Everything => self.due = self.index.pods(),
+            Changed::Pod(pod) => self.queue([pod]),
+            Changed::Namespace(namespace) => {
+                let pods: Vec<_> = self.index.pods_in(&namespace).cloned().collect();
+                self.queue(pods);
+            }
+            Changed::Everything => {
+                let pods: Vec<_> = self.index.pods().cloned().collect();
+                self.queue(pods);
+            }
             Changed::Malformed(map, error) => {
                 let message = format!("The rules are malformed, and those before stay in force: {error}");
                 self.events.warn_of_object(*map, reason::MALFORMED_RULES, &message);
@@ -176,20 +181,51 @@ impl Run {
         }
     }
 
+    /// Adds pods to check, except those that wait after a failure.
+    fn queue(&mut self, pods: impl IntoIterator<Item = NamespacedUid>) {
+        for pod in pods {
+            let waits = self.failed.get(&pod).is_some_and(|(_, until)| until.is_some());
+            if !waits && self.queued.insert(pod.clone()) {
+                self.due.push(Arc::clone(pod.namespace()), pod);
+            }
+        }
+    }
+
+    /// When the first failed write is retried.
+    fn retry_at(&self) -> Option<Instant> {
+        self.failed.values().filter_map(|(_, until)| *until).min()
+    }
+
+    /// Queues the pods that have waited long enough, and forgets those that need no write any more.
+    fn retry(&mut self) {
+        let now = Instant::now();
+        let index = &self.index;
+        self.failed.retain(|pod, _| index.change(pod).is_some());
+        let waited = self.failed.iter_mut().filter(|(_, (_, until))| until.is_some_and(|until| until <= now));
+        let due: Vec<_> = waited
+            .map(|(pod, (_, until))| {
+                *until = None;
+                pod.clone()
+            })
+            .collect();
+        self.queue(due);
+    }
+
     /// The next write that is due. A pod has one write at a time.
     fn next_write(&mut self) -> Option<impl Future<Output = Written> + use<>> {
         let mut later = Vec::new();
         let mut found = None;
         while found.is_none()
-            && let Some(key) = self.due.pop_first()
+            && let Some(key) = self.due.pop()
         {
+            self.queued.remove(&key);
             if self.under_way.contains(&key) {
                 later.push(key);
             } else {
                 found = self.index.change(&key).map(|(pod, change)| (key, pod, change));
             }
         }
-        self.due.extend(later);
+        self.queue(later);
         let (key, pod, change) = found?;
         self.under_way.insert(key.clone());
         let requests = Arc::clone(&self.requests);
@@ -201,22 +237,20 @@ impl Run {
         })
     }
 
-    fn wrote(&mut self, pod: NamespacedUid, outcome: Result<PodView, RequestError>) {
-        self.under_way.remove(&pod);
+    fn wrote(&mut self, key: NamespacedUid, outcome: Result<PodView, RequestError>) {
+        self.under_way.remove(&key);
         match outcome {
             Ok(pod) => {
                 self.metrics.node_cost_writes.inc();
-                self.retries = 0;
+                self.failed.remove(&key);
                 self.apply(WatchEvent::Pod(watcher::Event::Apply(pod)));
             }
             // The watch will show the other change, or that the pod is gone.
             Err(error) => {
                 tracing::debug!(%error, "cannot write a deletion cost now");
-                self.failed.insert(pod);
-                if self.retry.is_none() {
-                    self.retries = self.retries.saturating_add(1);
-                    self.retry = Some(Instant::now() + backoff::after(self.retries).max(RETRY));
-                }
+                let (times, until) = self.failed.entry(key).or_default();
+                *times = times.saturating_add(1);
+                *until = Some(Instant::now() + backoff::after(*times).max(RETRY));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The cache of the watches: Deployments, ReplicaSets, pods, nodes, and the rules. Synchronous; it does no I/O.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -54,6 +54,8 @@ pub enum Changed {
     Nothing,
     /// This pod.
     Pod(NamespacedUid),
+    /// All pods of this namespace.
+    Namespace(Arc<str>),
     /// All pods.
     Everything,
     /// No pods: the rules of that ConfigMap are malformed, with this message, and the previous rules stay in force.
@@ -167,35 +169,37 @@ pub struct Index {
 impl Index {
     /// Applies an event.
     pub fn apply(&mut self, event: WatchEvent) -> Changed {
-        let is_changed = match event {
-            WatchEvent::Config(event) => return self.apply_config(event),
-            WatchEvent::Pod(event) => {
-                return match self.pods.apply(event, key, Pod::of) {
-                    None => Changed::Nothing,
-                    Some(Affected::One(pod)) => Changed::Pod(pod),
-                    Some(Affected::All) => Changed::Everything,
-                };
-            }
+        let all_or_namespace = |affected: Option<Affected<NamespacedUid>>| match affected {
+            None => Changed::Nothing,
+            Some(Affected::One(object)) => Changed::Namespace(Arc::clone(object.namespace())),
+            Some(Affected::All) => Changed::Everything,
+        };
+        match event {
+            WatchEvent::Config(event) => self.apply_config(event),
+            WatchEvent::Pod(event) => match self.pods.apply(event, key, Pod::of) {
+                None => Changed::Nothing,
+                Some(Affected::One(pod)) => Changed::Pod(pod),
+                Some(Affected::All) => Changed::Everything,
+            },
             WatchEvent::Deployment(event) => {
-                self.deployments.apply(event, key, |object| object.labels().clone()).is_some()
+                all_or_namespace(self.deployments.apply(event, key, |object| object.labels().clone()))
             }
             WatchEvent::Set(event) => {
                 let deployment =
                     |set: &PartialObjectMeta<ReplicaSet>| Family::Plain.deployment_key(&set.metadata);
-                self.sets.apply(event, key, deployment).is_some()
+                all_or_namespace(self.sets.apply(event, key, deployment))
             }
             WatchEvent::Node(event) => {
-                let is_changed = self.nodes.apply(event, ResourceExt::name_any, NodeView::facts).is_some();
-                if is_changed {
-                    let known = self.nodes.all.iter();
-                    self.known_nodes =
-                        known.map(|(name, facts)| (name.as_str().into(), Some(facts.clone()))).collect();
+                if self.nodes.apply(event, ResourceExt::name_any, NodeView::facts).is_none() {
+                    return Changed::Nothing;
                 }
-                is_changed
+                let known = self.nodes.all.iter();
+                self.known_nodes =
+                    known.map(|(name, facts)| (name.as_str().into(), Some(facts.clone()))).collect();
+                // A node can have pods of any namespace.
+                Changed::Everything
             }
-        };
-        // Each of these objects can affect any pod.
-        if is_changed { Changed::Everything } else { Changed::Nothing }
+        }
     }
 
     fn apply_config(&mut self, event: watcher::Event<ConfigMap>) -> Changed {
@@ -231,9 +235,14 @@ impl Index {
     }
 
     /// All pods.
-    #[must_use]
-    pub fn pods(&self) -> BTreeSet<NamespacedUid> {
-        self.pods.all.keys().cloned().collect()
+    pub fn pods(&self) -> impl Iterator<Item = &NamespacedUid> {
+        self.pods.all.keys()
+    }
+
+    /// The pods of this namespace.
+    pub fn pods_in(&self, namespace: &Arc<str>) -> impl Iterator<Item = &NamespacedUid> {
+        let all = self.pods.all.range(NamespacedUid::first_of(namespace)..);
+        all.map(|(pod, _)| pod).take_while(move |pod| pod.namespace() == namespace)
     }
 
     /// The change to write to that pod.

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-/// The namespace and the UID of an object. Maps of objects of several namespaces have this key. It is ordered by UID, so that a map
-/// served in its order prefers no namespace.
+/// The namespace and the UID of an object. Maps of objects of several namespaces have this key: in them, the
+/// objects of a namespace follow one another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespacedUid {
-    uid: Arc<str>,
     namespace: Arc<str>,
+    uid: Arc<str>,
 }
 
 impl NamespacedUid {
@@ -51,6 +51,12 @@ impl NamespacedUid {
     #[must_use]
     pub fn uid(&self) -> &Arc<str> {
         &self.uid
+    }
+
+    /// The least key of a namespace: those of its objects follow.
+    #[must_use]
+    pub fn first_of(namespace: &Arc<str>) -> Self {
+        Self { namespace: Arc::clone(namespace), uid: "".into() }
     }
 
     /// Shares the text of the namespace with another key of it, instead of a second copy.

@@ -44,7 +44,7 @@ async fn forged_owners(kinds: &Kinds) {
     let base = TestCluster::with(Server::Real, setting).await.unwrap();
     let (victim, attacker) = (base.apart("victim").await.unwrap(), base.apart("attacker").await.unwrap());
     let _manager: Manager = victim.start_manager_with(kinds.arguments).unwrap();
-    apply(&victim, &object(kinds, kinds.deployment, "web", json!({}), 4, "web:1")).await;
+    apply(&victim, &object(kinds, kinds.deployment, "web", &json!({}), 4, "web:1")).await;
     let ready = |found: &[Pod]| found.len() == 4 && found.iter().all(is_ready);
     let pods = victim.until_pods("ready", ready).await.unwrap();
     for (pod, priority) in pods.iter().zip(1..) {
@@ -86,7 +86,7 @@ async fn forged_owners(kinds: &Kinds) {
     assert!(there.is_empty(), "{there:#?}");
 }
 
-fn object(kinds: &Kinds, kind: &str, name: &str, metadata: Value, replicas: i32, image: &str) -> Value {
+fn object(kinds: &Kinds, kind: &str, name: &str, metadata: &Value, replicas: i32, image: &str) -> Value {
     let labels = metadata.get("labels").cloned().unwrap_or_else(|| json!({"app": "web"}));
     let mut object = json!({
         "apiVersion": kinds.api_version, "kind": kind, "metadata": metadata,
@@ -127,7 +127,7 @@ async fn forge(kinds: &Kinds, victim: &TestCluster, attacker: &TestCluster, pod:
             "labels": labels, "finalizers": finalizers,
             "ownerReferences": owner(kinds.deployment, &json!("web"), &web["metadata"]["uid"]),
         });
-        let forged = apply(attacker, &object(kinds, kinds.set, name, metadata, 9, "attacker:1")).await;
+        let forged = apply(attacker, &object(kinds, kinds.set, name, &metadata, 9, "attacker:1")).await;
         owners.push(owner(kinds.set, &json!(name), &forged["metadata"]["uid"]));
     }
     let gone = format!("{}/gone", kinds.set.to_lowercase());

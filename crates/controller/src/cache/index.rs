@@ -19,6 +19,9 @@ use crate::cache::entry::{Entry, PodEntry, SetEntry, single_set, version_of};
 /// a slow live read found the object before.
 const TOMBSTONE_LIFETIME: SignedDuration = SignedDuration::from_secs(600);
 
+/// How many more deployments than twice those with sets may be marked.
+const ADOPTERS: usize = 1024;
+
 /// An event of a watch, as an [`Index`] reads it.
 #[derive(Debug)]
 pub(crate) enum WatchEvent<E> {
@@ -118,7 +121,7 @@ impl<E: Entry> Index<E> {
             }
             WatchEvent::End => return self.swap(now),
             WatchEvent::Applied { key, version, entry } => {
-                let removed = self.remove(&key);
+                let (removed, was_added) = self.remove(&key);
                 let mut owners: BTreeSet<_> = removed.iter().map(|old| old.owner().clone()).collect();
                 match entry {
                     Some(mut entry) => {
@@ -127,7 +130,7 @@ impl<E: Entry> Index<E> {
                             entry.share(other);
                         }
                         let owner = entry.owner().clone();
-                        if removed.is_none() {
+                        if removed.is_none() || was_added {
                             self.added.entry(owner.clone()).or_default().insert(key);
                         }
                         owners.insert(owner);
@@ -138,11 +141,7 @@ impl<E: Entry> Index<E> {
                 return owners;
             }
             WatchEvent::Deleted(key) => {
-                let removed = self.remove(&key);
-                // A standby takes no additions: without this they would grow with every pod that it ever saw.
-                if let Some(added) = removed.as_ref().and_then(|old| self.added.get_mut(old.owner())) {
-                    added.remove(&key);
-                }
+                let (removed, _) = self.remove(&key);
                 self.leaves(key, removed.is_some(), u64::MAX, now);
                 return removed.iter().map(|old| old.owner().clone()).collect();
             }
@@ -225,8 +224,11 @@ impl<E: Entry> Index<E> {
         self.entries.insert(entry.key().clone(), entry);
     }
 
-    fn remove(&mut self, key: &NamespacedUid) -> Option<Arc<E>> {
-        let entry = self.entries.remove(key)?;
+    /// Removes the entry. Returns it, and whether the watch has shown it for the first time since [`Self::take_added`].
+    fn remove(&mut self, key: &NamespacedUid) -> (Option<Arc<E>>, bool) {
+        let Some(entry) = self.entries.remove(key) else { return (None, false) };
+        // A standby takes no additions: without this they would grow with every pod that it ever saw.
+        let was_added = self.added.get_mut(entry.owner()).is_some_and(|added| added.remove(key));
         if let Some(of_owner) = self.by_owner.get_mut(entry.owner()) {
             of_owner.remove(key);
             if of_owner.is_empty() {
@@ -234,7 +236,7 @@ impl<E: Entry> Index<E> {
                 self.added.remove(entry.owner());
             }
         }
-        Some(entry)
+        (Some(entry), was_added)
     }
 
     /// Adds a tombstone for an object that is deleted or no longer ours. An object that was never ours gets none.
@@ -426,12 +428,12 @@ impl Cache {
         if labels.contains_key(POD_TEMPLATE_HASH) || self.family == Family::Plain {
             self.orphans.insert(key.clone(), labels.clone());
         }
-        let matches = |set: &SetEntry| {
-            !set.is_terminating()
-                && set.key().namespace() == key.namespace()
-                && set.object.spec.selector.matches(labels)
-        };
-        let sets: Vec<_> = self.sets.entries.values().filter(|set| matches(set)).cloned().collect();
+        let matches = |set: &SetEntry| !set.is_terminating() && set.object.spec.selector.matches(labels);
+        let sets: Vec<_> = in_namespace(&self.sets.entries, key.namespace())
+            .map(|(_, set)| set)
+            .filter(|set| matches(set))
+            .cloned()
+            .collect();
         for set in &sets {
             self.let_adopt(set.owner().clone());
         }
@@ -440,14 +442,18 @@ impl Cache {
 
     /// Whether that set selects an orphaned pod.
     pub(crate) fn has_orphan_of(&self, set: &OrderedReplicaSet) -> bool {
-        self.orphans.iter().any(|(key, labels)| {
-            Some(&**key.namespace()) == set.metadata.namespace.as_deref() && set.spec.selector.matches(labels)
-        })
+        let namespace = NamespacedUid::of(&set.metadata);
+        let mut orphans = in_namespace(&self.orphans, namespace.namespace());
+        orphans.any(|(_, labels)| set.spec.selector.matches(labels))
     }
 
     /// Marks this deployment: its next reconciliation may adopt an orphan.
     pub(crate) fn let_adopt(&mut self, deployment: NamespacedUid) {
         self.adopters.insert(deployment);
+        // Whoever creates sets chooses their owners, and nobody takes the mark of one that does not exist.
+        if self.adopters.len() > 2 * self.sets.by_owner.len() + ADOPTERS {
+            self.adopters.retain(|owner| self.sets.by_owner.contains_key(owner));
+        }
     }
 
     /// Whether there is an orphan to adopt since the last call; removes the mark.
@@ -467,6 +473,14 @@ impl Cache {
     pub(crate) fn node(&self, name: &str) -> Option<&NodeFacts> {
         self.nodes.get(name)
     }
+}
+
+/// The entries of the objects of this namespace.
+fn in_namespace<'m, T>(
+    map: &'m BTreeMap<NamespacedUid, T>,
+    namespace: &'m Arc<str>,
+) -> impl Iterator<Item = (&'m NamespacedUid, &'m T)> {
+    map.range(NamespacedUid::first_of(namespace)..).take_while(move |(key, _)| key.namespace() == namespace)
 }
 
 fn deployment_of(set: &SetEntry) -> DeploymentName {
@@ -558,6 +572,36 @@ mod tests {
         assert_eq!(index.tombstone(&key("a")), Some(4));
         index.apply(applied(pod_of("s1", "a", 5)), at(0));
         assert_eq!(index.tombstone(&key("a")), None);
+    }
+
+    #[test]
+    fn pods_that_change_their_owner_before_anybody_takes_them_are_not_kept() {
+        let mut index = Index::default();
+        for number in 0..100 {
+            let uid = number.to_string();
+            index.apply(applied(pod_of("none", &uid, 1)), at(0));
+            index.apply(applied(pod_of("s1", &uid, 2)), at(0));
+            if number < 99 {
+                index.apply(WatchEvent::Deleted(key(&uid)), at(0));
+            }
+        }
+        assert_eq!(index.added.values().map(BTreeSet::len).sum::<usize>(), 1);
+        assert_eq!(index.take_added(&key("s1")).len(), 1);
+    }
+
+    #[test]
+    fn deployments_that_do_not_exist_are_marked_in_bounds() {
+        let mut cache = Cache::default();
+        cache.apply_set(
+            WatchEvent::Applied { key: key("s1"), version: 1, entry: Some(set("s1", "web", 1)) },
+            at(0),
+        );
+        cache.let_adopt(key("web-uid"));
+        for number in 0..10 * super::ADOPTERS {
+            cache.let_adopt(key(&number.to_string()));
+        }
+        assert!(cache.adopters.len() <= super::ADOPTERS + 2);
+        assert!(cache.may_adopt(&key("web-uid")));
     }
 
     #[test]

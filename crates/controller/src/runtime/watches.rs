@@ -165,6 +165,10 @@ impl Watches {
             self.ctx.metrics.foreign_statuses.inc();
             let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
             if self.handover.see_foreign_status(&namespace) {
+                // Another controller may do anything there until it opens again: everything is read live then.
+                self.ctx.forget(|key| **key.namespace() != *namespace);
+                let all = self.ctx.all();
+                self.enqueue(all.into_iter().filter(|named| named.namespace.as_ref() == Some(&namespace)));
                 tracing::info!(namespace, set = name, %before, %after, "another client has written the status of a ReplicaSet");
                 let object = ObjectReference {
                     api_version: Some(Family::Plain.api_version().to_owned()),

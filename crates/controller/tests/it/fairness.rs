@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::Method;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_controller::Limits;
 use serde_json::json;
@@ -153,4 +153,25 @@ async fn an_object_that_is_changed_without_end_is_read_live_now_and_then() {
     cluster.scale(2).await;
     sleep(Duration::from_millis(50)).await;
     assert_eq!(cluster.deleted(mark).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_pods_are_replaced_although_the_object_changes_during_many_live_reads() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 4})).await;
+    // A live read takes 30 ms, three requests after one another.
+    cluster.faults.rule(|_| RequestFault::Delay(Duration::from_millis(10)));
+    let mut least = 4;
+    for number in 0..1000 {
+        if number % 100 == 50 {
+            let pods = names(&cluster.view().await.active());
+            cluster.pods().delete(&pods[0], &DeleteParams::default()).await.unwrap();
+        }
+        if number % 100 == 49 {
+            least = least.min(cluster.view().await.active().len());
+        }
+        cluster.patch(json!({"spec": {"progressDeadlineSeconds": 700 + number}})).await;
+        sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(least, 4, "a pod was missing for five seconds");
 }
