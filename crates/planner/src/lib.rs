@@ -10,8 +10,10 @@
 mod abort;
 mod backoff;
 mod barrier;
+mod believed;
 mod comparison;
 mod conditions;
+mod corrected;
 mod decide;
 mod declared;
 mod events;
@@ -30,6 +32,7 @@ mod revision;
 mod rollout;
 mod rollout_order;
 mod scaling;
+mod served;
 mod sizes;
 mod stuck;
 mod template_comparison;
@@ -49,5 +52,6 @@ pub use model::{
 pub use node_rules::node_rules;
 pub use replica_sets::{decide_sets, pauses};
 pub use revision::{is_of, make_hashes_unique, to_compare};
+pub use served::last_served;
 pub use rollout_order::{BarrierPlace, Place, RolloutOrder, rollout_order};
 pub use unstored::{report_unstored, unstored_message};

@@ -70,6 +70,7 @@ impl Cluster {
             min_ready_seconds: 0,
             template: self.simulated.deployment.spec.template.without_hash(),
             equal_templates: Vec::new(),
+            served: Some(0),
             desired_replicas: Some(self.simulated.deployment.spec.replicas),
             terminating: false,
         });
