@@ -35,9 +35,10 @@ impl OrderedDeploymentStatus {
         let mut is_cut = false;
         let texts = self.selector.iter_mut().map(|text| (text, SELECTOR));
         let ids = self.blocked.iter_mut().map(|blocked| (&mut blocked.id, ID));
-        let aborted = self.aborted.iter_mut().flat_map(|aborted| {
-            [(&mut aborted.template_hash, NAME), (&mut aborted.reason, REASON)]
-        });
+        let aborted = self
+            .aborted
+            .iter_mut()
+            .flat_map(|aborted| [(&mut aborted.template_hash, NAME), (&mut aborted.reason, REASON)]);
         for (text, most) in texts.chain(ids).chain(aborted) {
             is_cut |= cut(text, most);
         }
@@ -109,8 +110,7 @@ fn cut_conditions(conditions: &mut Vec<Condition>) -> bool {
     let mut seen = BTreeSet::new();
     conditions.retain(|condition| seen.insert(condition.type_.clone()));
     if conditions.len() > CONDITIONS {
-        let is_own =
-            |type_: &str| condition::ALWAYS.contains(&type_) || type_ == condition::REPLICA_FAILURE;
+        let is_own = |type_: &str| condition::ALWAYS.contains(&type_) || type_ == condition::REPLICA_FAILURE;
         conditions.sort_by_key(|condition| !is_own(&condition.type_));
         conditions.truncate(CONDITIONS);
     }

@@ -42,11 +42,14 @@ pub fn above_ceiling(view: &View<'_>, created: i64) -> Messages {
 /// Pods are created only of the current template, of revisions that have pods, and of the one that an abort rolls back to.
 pub(crate) fn revisions(view: &View<'_>, act: &Act) -> Messages {
     let is_out = |hash: &str| {
-        let mut sets = view.snapshot.sets.iter().filter(|set| !set.terminating && set.hash == hash).peekable();
+        let mut sets =
+            view.snapshot.sets.iter().filter(|set| !set.terminating && set.hash == hash).peekable();
         sets.peek().is_some() && !sets.any(|set| view.takes_part(set))
     };
     let wrong = act.creates.iter().filter(|create| create.count > 0 && is_out(&create.hash));
-    wrong.map(|create| format!("{} pods of {} are created, which takes no part", create.count, create.hash)).collect()
+    wrong
+        .map(|create| format!("{} pods of {} are created, which takes no part", create.count, create.hash))
+        .collect()
 }
 
 /// A running rolling update creates updated pods, D − B of them while there is a barrier. It creates old pods only where fewer than the

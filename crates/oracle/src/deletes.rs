@@ -118,7 +118,10 @@ pub(crate) fn scaled(view: &View<'_>, act: &Act) -> Messages {
     let available = left(&|one| one.available);
     // Updated pods beyond D go whatever is available.
     if available < view.available() && available < view.floor && view.updated() <= view.desired {
-        messages.push(format!("scaling in a rollout leaves {available} available pods, the floor is {}", view.floor));
+        messages.push(format!(
+            "scaling in a rollout leaves {available} available pods, the floor is {}",
+            view.floor
+        ));
     }
     messages
 }

@@ -3,9 +3,7 @@
 //!
 //! All functions return a status to store. No pod is deleted or created here.
 
-use ordereddeployment_api::{
-    Aborted, Action, ProgressDeadlineAction, Rollout, names::reason,
-};
+use ordereddeployment_api::{Aborted, Action, ProgressDeadlineAction, Rollout, names::reason};
 
 use crate::conditions::seconds;
 use crate::inventory::Inventory;

@@ -12,9 +12,15 @@ pub(crate) fn sizes<'c>(
 ) -> Cow<'c, BTreeMap<String, i32>> {
     let is_out = |(hash, size): &(&String, &i32)| **size > 0 && !inventory.takes_part(hash);
     let exists = |hash: &str| inventory.usable_sets().any(|set| set.hash == hash);
-    let out: i32 = sizes.iter().filter(is_out).filter(|(hash, _)| exists(hash)).fold(0, |sum, (_, size)| size.saturating_add(sum));
+    let out: i32 = sizes
+        .iter()
+        .filter(is_out)
+        .filter(|(hash, _)| exists(hash))
+        .fold(0, |sum, (_, size)| size.saturating_add(sum));
     let back = inventory.back.filter(|back| out > 0 && inventory.takes_part(&back.hash));
-    let Some(back) = back.filter(|back| !inventory.is_current_set(&back.uid)) else { return Cow::Borrowed(sizes) };
+    let Some(back) = back.filter(|back| !inventory.is_current_set(&back.uid)) else {
+        return Cow::Borrowed(sizes);
+    };
     let mut believed = sizes.clone();
     believed.retain(|hash, _| inventory.takes_part(hash) || !exists(hash));
     let size = believed.entry(back.hash.clone()).or_default();

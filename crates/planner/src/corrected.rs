@@ -3,14 +3,14 @@
 //!
 //! It bounds numbers, lists and texts, and compares with the sets what they record. It decides about no pod.
 
-use ordereddeployment_api::names::reason;
 use ordereddeployment_api::OrderedDeploymentStatus;
+use ordereddeployment_api::names::reason;
 
 use crate::history::{complete_revision, possible_revisions};
 use crate::inventory::Inventory;
 use crate::phase::State;
 use crate::served::is_unrecorded;
-use crate::{Decision, FailureKind, Read, Record, events};
+use crate::{Decision, FailureKind, Read, Record, conditions, events};
 
 /// The status to store first, if the stored one is not the controller's own.
 pub(crate) fn corrected(state: &State<'_, '_>) -> Option<Decision> {
@@ -54,7 +54,9 @@ fn numbers(status: &mut OrderedDeploymentStatus) -> Option<&'static str> {
     });
     let hold = status.hold.as_mut().map(|hold| (&mut hold.replicas, &mut hold.sizes));
     let pauses = suspended.into_iter().chain(&mut status.pause);
-    for (replicas, sizes) in hold.into_iter().chain(pauses.map(|pause| (&mut pause.replicas, &mut pause.sizes))) {
+    for (replicas, sizes) in
+        hold.into_iter().chain(pauses.map(|pause| (&mut pause.replicas, &mut pause.sizes)))
+    {
         *replicas = (*replicas).max(0);
         sizes.values_mut().for_each(|size| *size = (*size).max(0));
     }
@@ -106,18 +108,26 @@ fn served(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) -> Vec<&'
         named.extend(is_there.then_some("rollout.from"));
     }
     let Some(aborted) = &mut status.aborted else { return named };
-    if aborted.revision != rollout.revision || (rollout.completed && has_served) {
-        status.aborted = None;
-        named.push("aborted");
-    } else if let Some(back) = back.filter(|_| exists(&aborted.template_hash)) {
+    let is_there = exists(&aborted.template_hash);
+    let to = back.map(|back| (back.revision, back.template_hash));
+    let is_own = !is_there || to.as_ref() == Some(&(aborted.to, aborted.template_hash.clone()));
+    let is_of_rollout = aborted.revision == rollout.revision && !(rollout.completed && has_served);
+    match to {
         // Without its set, an abort moves no pod.
-        if (aborted.to, &aborted.template_hash) != (back.revision, &back.template_hash) {
-            (aborted.to, aborted.template_hash) = (back.revision, back.template_hash);
+        _ if is_of_rollout && is_own => {}
+        Some((to, hash)) if is_of_rollout => {
+            (aborted.to, aborted.template_hash) = (to, hash);
             named.push("aborted");
         }
-    } else if exists(&aborted.template_hash) {
-        status.aborted = None;
-        named.push("aborted");
+        _ => {
+            status.aborted = None;
+            named.push("aborted");
+        }
+    }
+    if status.aborted.is_some() && status.hold.take().is_some() {
+        // No hold stops an abort.
+        conditions::not_held(status, inventory.snapshot.now);
+        named.push("hold");
     }
     named
 }

@@ -16,8 +16,8 @@ use crate::pod_changes::{self, PodChanges, create_failed};
 use crate::sizes::{self, Sizes};
 use crate::template_comparison::{self, Prerequisite};
 use crate::{
-    Act, Decision, Event, FailureKind, Purpose, Read, Record, SetChange, Snapshot, Target, abort, conditions, corrected,
-    events, history, hold, kept, report, rollout, scaling, stuck,
+    Act, Decision, Event, FailureKind, Purpose, Read, Record, SetChange, Snapshot, Target, abort, conditions,
+    corrected, events, history, hold, kept, report, rollout, scaling, stuck,
 };
 
 /// The requeue interval if the status of this decision changes the next one.

@@ -144,7 +144,10 @@ pub(crate) fn exceeded<'c>(inventory: &'c Inventory<'_>) -> Vec<&'c str> {
     let points = ahead(inventory).filter(|point| held != Some(&point.name));
     // For one replica there is no such number: then that of the current ones counts.
     let most = |point: &DeclaredPausePoint| {
-        [rollout.replicas, inventory.spec.replicas].into_iter().filter_map(|number| point.updated(number)).max()
+        [rollout.replicas, inventory.spec.replicas]
+            .into_iter()
+            .filter_map(|number| point.updated(number))
+            .max()
     };
     let exceeded = points.filter(|point| most(point).is_some_and(|most| updated > most));
     exceeded.map(|point| point.name.as_str()).collect()

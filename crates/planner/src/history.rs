@@ -232,7 +232,13 @@ pub(crate) fn may_lag(state: &State<'_, '_>, changes: &[SetChange]) -> bool {
     let only_sizes = |change: &SetChange| {
         matches!(
             change,
-            SetChange::Update { replicas: Some(_), revision: None, min_ready_seconds: None, served: None, .. }
+            SetChange::Update {
+                replicas: Some(_),
+                revision: None,
+                min_ready_seconds: None,
+                served: None,
+                ..
+            }
         )
     };
     inventory.spec.pod_deletion == PodDeletion::Delete

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{
-    Action, ConditionStatus, Hold, OrderedDeploymentStatus, Passed, PassedPoint, Pause, PausePoint,
-    limits,
+    Action, ConditionStatus, Hold, OrderedDeploymentStatus, Passed, PassedPoint, Pause, PausePoint, limits,
     names::{ALL_POINTS, condition, reason},
 };
 

@@ -101,7 +101,8 @@ pub(crate) fn old_set(inventory: &Inventory<'_>, sizes: &Sizes) -> Option<String
     let size = |hash: &str| sizes.get(hash).copied().unwrap_or(0);
     let old = inventory.old_sets().filter(|set| !set.terminating && set.hash != inventory.hash);
     let is_back = |set: &crate::Set| inventory.back.is_some_and(|back| back.uid == set.uid);
-    let candidates = old.filter(|set| (size(&set.hash) > 0 && inventory.takes_part(&set.hash)) || is_back(set));
+    let candidates =
+        old.filter(|set| (size(&set.hash) > 0 && inventory.takes_part(&set.hash)) || is_back(set));
     let rank = |set: &&crate::Set| (inventory.old_available(&set.hash), size(&set.hash), set.revision);
     candidates.max_by_key(rank).map(|set| set.hash.clone())
 }
@@ -187,7 +188,8 @@ fn sizes_for(inventory: &Inventory<'_>, current: &str) -> Option<Sizes> {
     };
     let old = usable.iter().copied().filter(|hash| *hash != current && beyond(hash) > 0);
     let successor = old.max_by_key(|hash| beyond(hash));
-    let stored = Stored { sizes: &sizes, replicas, usable, fallback: &fallback, successor, current, held: held_set };
+    let stored =
+        Stored { sizes: &sizes, replicas, usable, fallback: &fallback, successor, current, held: held_set };
     let sizes = stored.for_replicas(inventory.bounds.desired, &inventory.spec.strategy);
     if current != inventory.hash {
         return Some(sizes);

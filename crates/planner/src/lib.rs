@@ -52,6 +52,6 @@ pub use model::{
 pub use node_rules::node_rules;
 pub use replica_sets::{decide_sets, pauses};
 pub use revision::{is_of, make_hashes_unique, to_compare};
-pub use served::last_served;
 pub use rollout_order::{BarrierPlace, Place, RolloutOrder, rollout_order};
+pub use served::last_served;
 pub use unstored::{report_unstored, unstored_message};

@@ -86,7 +86,9 @@ pub(crate) fn keep_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Result<Po
         }
     }
     let mut to_delete = old;
-    let updated = updated_pods_to_delete(inventory, size.max(inventory.updated_count() - most), &to_delete);
+    let most = most - count(to_delete.iter());
+    let least = inventory.updated_count() - most;
+    let updated = updated_pods_to_delete(inventory, size.max(least), &to_delete);
     to_delete.extend(updated.scaled);
     let to_delete = within_floor(inventory, to_delete);
     changes.deletes = groups(inventory, to_delete, Purpose::Scale);

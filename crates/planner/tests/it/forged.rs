@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use ordereddeployment_api::OrderedDeploymentStatus;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::fuzz::{config, counts, forged, status};
 use crate::model::Cluster;
+use crate::properties::{Happening, apply, finish, happening, spec};
 
 /// Four pods of `v3`; `v1` and `v2` were complete before.
 fn third(spec: &Value) -> Cluster {
@@ -92,4 +96,76 @@ fn an_abort_goes_to_the_revision_that_served_whatever_the_status_says() {
     cluster.settle();
     assert_eq!(images(&cluster), BTreeSet::from(["v3".to_owned()]));
     assert_eq!(cluster.status().aborted.unwrap().to, 3);
+}
+
+/// A step of a history in which somebody writes the status.
+#[derive(Clone, Debug)]
+enum Step {
+    Happening(Happening),
+    /// Somebody replaces the status.
+    Replaced(Value),
+    /// Somebody replaces these fields of it: the bits say which.
+    Patched(Value, u32),
+    /// Somebody writes a status of before.
+    Restored(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => happening().prop_map(Step::Happening),
+        1 => status().prop_map(Step::Replaced),
+        3 => (status(), any::<u32>()).prop_map(|(status, bits)| Step::Patched(status, bits)),
+        1 => any::<usize>().prop_map(Step::Restored),
+    ]
+}
+
+/// The status with some of these fields; one field in two where it is an object.
+fn mixed(status: Value, forged: &Value, bits: u32) -> Value {
+    let (Value::Object(mut status), Value::Object(forged)) = (status, forged) else { return forged.clone() };
+    for (at, (key, value)) in forged.iter().enumerate() {
+        if bits.rotate_right(u32::try_from(at).unwrap()) & 1 == 0 {
+            continue;
+        }
+        let own = status.remove(key).filter(Value::is_object);
+        let value = match own {
+            Some(own) if value.is_object() => mixed(own, value, bits.rotate_right(7)),
+            _ => value.clone(),
+        };
+        status.insert(key.clone(), value);
+    }
+    Value::Object(status)
+}
+
+proptest! {
+    #![proptest_config(config(300))]
+
+    #[test]
+    fn no_status_breaks_a_rule_at_any_moment_and_the_cluster_settles(
+        spec in spec(), steps in proptest::collection::vec(step(), 0..60),
+    ) {
+        let mut cluster = Cluster::new(&spec);
+        cluster.forged = true;
+        let mut before: Vec<OrderedDeploymentStatus> = Vec::new();
+        for step in steps {
+            before.push(cluster.status());
+            match step {
+                Step::Happening(happening) => apply(&mut cluster, happening),
+                Step::Replaced(value) => cluster.deployment.status = Some(forged(&cluster, &value)),
+                Step::Patched(value, bits) => {
+                    let value = serde_json::to_value(forged(&cluster, &value)).unwrap();
+                    let own = serde_json::to_value(cluster.status()).unwrap();
+                    let mixed = serde_json::from_value(mixed(own, &value, bits)).ok();
+                    cluster.deployment.status = mixed.or(cluster.deployment.status.take());
+                }
+                Step::Restored(at) => cluster.deployment.status = Some(before[at % before.len()].clone()),
+            }
+        }
+        finish(&mut cluster, false);
+        prop_assert!(cluster.is_complete(), "{:#?}", cluster.status());
+        prop_assert!(counts(&cluster.status()).into_iter().all(|count| count >= 0));
+        prop_assert!(!cluster.status().limit(), "{:#?}", cluster.status());
+        let steps = cluster.steps;
+        cluster.rest();
+        prop_assert_eq!(cluster.steps, steps + 1, "at rest nothing is written");
+    }
 }
