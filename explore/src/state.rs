@@ -24,6 +24,7 @@ pub struct SetState {
     pub template: u8,
     pub revision: i64,
     pub replicas: i32,
+    pub served: Option<i64>,
 }
 
 /// The status at the start: nothing, or what a complete rollout to the first template leaves.
@@ -68,6 +69,7 @@ impl State {
             revision: i64::from(template) + 1,
             replicas: i32::try_from(case.pods.iter().filter(|pod| pod.template == template).count())
                 .unwrap_or(0),
+            served: Some(i64::from(template == 0 && case.aborts)),
         });
         let pods = case.pods.iter().zip(0..).map(|(pod, id)| PodState {
             id,
@@ -120,9 +122,10 @@ impl State {
         bytes.extend(self.replicas.to_le_bytes());
         bytes.extend([self.template, u8::from(self.paused), u8::from(self.without_points), self.faults]);
         bytes.push(u8::try_from(self.sets.len()).unwrap_or(u8::MAX));
-        for SetState { template, revision, replicas } in &self.sets {
+        for SetState { template, revision, replicas, served } in &self.sets {
             bytes.push(*template);
             bytes.extend(revision.to_le_bytes());
+            bytes.extend(served.unwrap_or(-1).to_le_bytes());
             bytes.extend(replicas.to_le_bytes());
         }
         bytes.push(u8::try_from(self.pods.len()).unwrap_or(u8::MAX));
@@ -202,6 +205,7 @@ impl State {
                 min_ready_seconds: 0,
                 template: template.clone(),
                 equal_templates: Vec::new(),
+                served: set.served,
                 desired_replicas: None,
                 terminating: false,
             }
@@ -237,7 +241,12 @@ impl State {
         for set in &cluster.sets {
             let template = template_of(&set.hash)?;
             by_uid.insert(Arc::clone(&set.uid), template);
-            state.sets.push(SetState { template, revision: set.revision, replicas: set.replicas });
+            state.sets.push(SetState {
+                template,
+                revision: set.revision,
+                replicas: set.replicas,
+                served: set.served,
+            });
         }
         state.sets.sort_by_key(|set| set.template);
         state.pods.clear();

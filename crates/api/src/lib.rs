@@ -6,6 +6,7 @@
 mod amount;
 mod crds;
 mod duration;
+pub mod limits;
 pub mod names;
 mod ordered_deployment;
 mod ordered_replica_set;

@@ -47,10 +47,13 @@ pub mod annotation {
     /// On a set: hashes of templates that the API server found equal to the set's own template, although they are spelled
     /// differently. Newest first; see [`crate::equality_hash`].
     pub const EQUAL_TEMPLATES: &str = "ordereddeployment.io/equal-templates";
+    /// On a set: the revision as which it last served: no pause point was ahead, no pod of another revision was left, and enough pods
+    /// were available. `0`: it has not served yet. An abort rolls back to the set that served last.
+    pub const SERVED: &str = "ordereddeployment.io/served";
     /// The cause of a revision. It is copied from the `OrderedDeployment` to its newest set, and shown in the history.
     pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
     /// The annotations of the group of this project. Any other one of the group is a mistake.
-    pub const OF_GROUP: [&str; 12] = [
+    pub const OF_GROUP: [&str; 13] = [
         DELETE_PRIORITY,
         PAUSE_POINT,
         PAUSE_DURATION,
@@ -63,6 +66,7 @@ pub mod annotation {
         ROLLOUT_STATE,
         PAUSE_POINTS,
         EQUAL_TEMPLATES,
+        SERVED,
     ];
 }
 
@@ -192,6 +196,8 @@ pub mod reason {
     pub const REQUEST_IGNORED: &str = "RequestIgnored";
     /// Event: a `resumeRequested` that names no current hold was ignored.
     pub const RESUME_IGNORED: &str = "ResumeIgnored";
+    /// Event: the status had values that the controller does not write. It replaced or removed them. The message names the fields.
+    pub const STATUS_CORRECTED: &str = "StatusCorrected";
     /// Event on a ConfigMap: its rules for deletion costs are malformed. The previous rules stay in force.
     pub const MALFORMED_RULES: &str = "MalformedRules";
     /// Event on a `ReplicaSet`: kube-controller-manager's controller of `ReplicaSets` is alive or may be: this one does nothing.

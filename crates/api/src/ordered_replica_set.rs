@@ -9,7 +9,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{LabelSelector, Template, rules, schema};
+use crate::{LabelSelector, Template, limits, rules, schema};
 
 /// The desired state of the pods of one template.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -80,5 +80,6 @@ pub struct OrderedReplicaSetStatus {
     pub terminating_replicas: Option<i32>,
     /// The selector in string form, for the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::SELECTOR))]
     pub selector: Option<String>,
 }

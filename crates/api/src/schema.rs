@@ -5,6 +5,8 @@
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
+use crate::limits;
+
 /// `template`: declared only as far as rules read it; everything else passes through untouched.
 pub(crate) fn template(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
@@ -75,6 +77,13 @@ pub(crate) fn after_updated(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// `afterUpdated` in a status, with a limit.
+pub(crate) fn held_after_updated(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = after_updated(generator);
+    schema.insert("maxLength".to_owned(), limits::ID.into());
+    schema
+}
+
 /// `matchLabels`: bounded, for the price of the rules.
 pub(crate) fn match_labels(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
@@ -100,6 +109,7 @@ pub(crate) fn sizes(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "description": "The wanted number of pods of each set, by its pod-template-hash.",
         "type": "object",
+        "maxProperties": limits::SIZES,
         "additionalProperties": {"type": "integer", "format": "int32"},
     })
 }

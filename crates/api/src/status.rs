@@ -8,7 +8,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::{schema, time};
+use crate::names::HISTORY;
+use crate::{limits, schema, time};
 
 /// The observed state, and the state that survives a restart of the controller: the rollout, its hold, and the pause points
 /// that it has passed.
@@ -43,6 +44,7 @@ pub struct OrderedDeploymentStatus {
     pub collision_count: Option<i32>,
     /// The selector in string form, for the scale subresource and the `HorizontalPodAutoscaler`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::SELECTOR))]
     pub selector: Option<String>,
     /// The conditions of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,14 +62,16 @@ pub struct OrderedDeploymentStatus {
     pub blocked: Option<Blocked>,
     /// The pause points that this rollout has passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::PASSED))]
     pub passed: Option<Vec<Passed>>,
     /// A request to resume the rollout, written by a client: the id of the hold, or of `blocked` while the condition `Stalled`
     /// has the reason `Blocked`, or `*@revision` for all pause points of the rollout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 512))]
+    #[schemars(length(max = limits::ID))]
     pub resume_requested: Option<String>,
     /// The declared pause points that this rollout has passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::PASSED))]
     pub passed_points: Option<Vec<PassedPoint>>,
     /// A request to abort the rollout, written by a client: its revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,7 +87,7 @@ pub struct OrderedDeploymentStatus {
     pub pause: Option<Pause>,
     /// The last holds, resumes, aborts and retries, oldest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 32))]
+    #[schemars(length(max = HISTORY))]
     pub history: Option<Vec<HistoryEntry>>,
 }
 
@@ -94,11 +98,13 @@ pub struct Rollout {
     /// Its number. It increases with every change of the template, including an undo.
     pub revision: i64,
     /// The `pod-template-hash` of its template.
+    #[schemars(length(max = limits::NAME))]
     pub template_hash: String,
     /// The number of replicas that its sets were last scaled for.
     pub replicas: i32,
     /// While the rollout is being scaled: the number of pods that each set had before, by `pod-template-hash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxProperties" = limits::SIZES))]
     pub scaled_from: Option<BTreeMap<String, i32>>,
     /// The last complete revision before this rollout. An abort rolls back to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,6 +125,7 @@ pub struct CompleteRevision {
     /// Its number.
     pub revision: i64,
     /// The `pod-template-hash` of its set.
+    #[schemars(length(max = limits::NAME))]
     pub template_hash: String,
 }
 
@@ -131,12 +138,14 @@ pub struct Aborted {
     /// The revision that the pods are rolled back to.
     pub to: i64,
     /// The `pod-template-hash` of its set.
+    #[schemars(length(max = limits::NAME))]
     pub template_hash: String,
     /// When it was aborted.
     #[serde(deserialize_with = "time::stored")]
-    #[schemars(with = "String", extend("format" = "date-time"))]
+    #[schemars(with = "String", extend("format" = "date-time", "maxLength" = limits::TIME))]
     pub at: Time,
     /// Why, as a message.
+    #[schemars(length(max = limits::REASON))]
     pub reason: String,
 }
 
@@ -148,14 +157,16 @@ pub struct HistoryEntry {
     pub action: Action,
     /// The id of the hold, for a hold and a resume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::ID))]
     pub id: Option<String>,
     /// The revision of the rollout.
     pub revision: i64,
     /// When it happened.
     #[serde(deserialize_with = "time::stored")]
-    #[schemars(with = "String", extend("format" = "date-time"))]
+    #[schemars(with = "String", extend("format" = "date-time", "maxLength" = limits::TIME))]
     pub at: Time,
     /// Why, as a message. It never names a person: the API server does not tell the controller who wrote a request.
+    #[schemars(length(max = limits::REASON))]
     pub reason: String,
 }
 
@@ -177,14 +188,18 @@ pub enum Action {
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
     /// The id that a resume names: `<pod>@<revision>`, or `<name>@<revision>` for a declared pause point.
+    #[schemars(length(max = limits::ID))]
     pub id: String,
     /// The name of the pod. With a declared pause point: the pod that is deleted next.
+    #[schemars(length(max = limits::NAME))]
     pub pod: String,
     /// Its UID.
+    #[schemars(length(max = limits::NAME))]
     #[serde(rename = "podUID")]
     pub pod_uid: String,
     /// The node of the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::NAME))]
     pub node: Option<String>,
     /// Whether the rollout is paused before or after the deletion of this pod.
     pub point: PausePoint,
@@ -195,11 +210,11 @@ pub struct Hold {
     pub revision: i64,
     /// When it began.
     #[serde(deserialize_with = "time::stored")]
-    #[schemars(with = "String", extend("format" = "date-time"))]
+    #[schemars(with = "String", extend("format" = "date-time", "maxLength" = limits::TIME))]
     pub since: Time,
     /// When it ends. Without it, the rollout is paused until it is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "time::stored_if_any")]
-    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    #[schemars(with = "Option<String>", extend("format" = "date-time", "maxLength" = limits::TIME))]
     pub until: Option<Time>,
     /// With the point `After`: whether the pod is already deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -216,13 +231,15 @@ pub struct Hold {
 #[serde(rename_all = "camelCase")]
 pub struct HeldPoint {
     /// Its name.
+    #[schemars(length(max = limits::NAME))]
     pub name: String,
     /// With `betweenNodeGroups`: the value of the node label. Absent for pods without the label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::NAME))]
     pub group: Option<String>,
     /// The number of updated pods, as it was declared when the hold began. It gives the sizes when `replicas` changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::after_updated")]
+    #[schemars(schema_with = "schema::held_after_updated")]
     pub after_updated: Option<IntOrString>,
 }
 
@@ -241,10 +258,11 @@ pub enum PausePoint {
 #[serde(rename_all = "camelCase")]
 pub struct Blocked {
     /// The id that a resume names to pass the pause point: `<pod>@<revision>`.
+    #[schemars(length(max = limits::ID))]
     pub id: String,
     /// When it began.
     #[serde(deserialize_with = "time::stored")]
-    #[schemars(with = "String", extend("format" = "date-time"))]
+    #[schemars(with = "String", extend("format" = "date-time", "maxLength" = limits::TIME))]
     pub since: Time,
 }
 
@@ -253,11 +271,12 @@ pub struct Blocked {
 #[serde(rename_all = "camelCase")]
 pub struct Passed {
     /// The UID of its pod, or `*` for all points of this rollout.
+    #[schemars(length(max = limits::NAME))]
     #[serde(rename = "podUID")]
     pub pod_uid: String,
     /// When it was passed.
     #[serde(deserialize_with = "time::stored")]
-    #[schemars(with = "String", extend("format" = "date-time"))]
+    #[schemars(with = "String", extend("format" = "date-time", "maxLength" = limits::TIME))]
     pub resumed_at: Time,
 }
 
@@ -266,13 +285,15 @@ pub struct Passed {
 #[serde(rename_all = "camelCase")]
 pub struct PassedPoint {
     /// Its name.
+    #[schemars(length(max = limits::NAME))]
     pub name: String,
     /// With `betweenNodeGroups`: the value of the node label whose pods may be deleted. Absent for pods without the label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::NAME))]
     pub group: Option<String>,
     /// When it was passed.
     #[serde(deserialize_with = "time::stored")]
-    #[schemars(with = "String", extend("format" = "date-time"))]
+    #[schemars(with = "String", extend("format" = "date-time", "maxLength" = limits::TIME))]
     pub resumed_at: Time,
 }
 
@@ -292,21 +313,24 @@ pub struct Pause {
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// Its type, such as `Available`.
+    #[schemars(length(max = limits::TYPE))]
     #[serde(rename = "type")]
     pub type_: String,
     /// `True`, `False` or `Unknown`.
     pub status: ConditionStatus,
     /// A machine-readable reason, in one word.
+    #[schemars(length(max = limits::REASON))]
     pub reason: String,
     /// A human-readable message.
+    #[schemars(length(max = limits::MESSAGE))]
     pub message: String,
     /// When `status` last changed.
     #[serde(deserialize_with = "time::stored")]
-    #[schemars(with = "String", extend("format" = "date-time"))]
+    #[schemars(with = "String", extend("format" = "date-time", "maxLength" = limits::TIME))]
     pub last_transition_time: Time,
     /// When the condition last changed. For `Progressing`: when progress was last observed.
     #[serde(deserialize_with = "time::stored")]
-    #[schemars(with = "String", extend("format" = "date-time"))]
+    #[schemars(with = "String", extend("format" = "date-time", "maxLength" = limits::TIME))]
     pub last_update_time: Time,
 }
 
@@ -376,6 +400,7 @@ fn conditions(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "description": "What can be said of the object now, for people and for `kubectl wait`.",
         "type": "array",
+        "maxItems": limits::CONDITIONS,
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"],
         "items": item,

@@ -29,16 +29,8 @@ pub fn above_ceiling(view: &View<'_>, created: i64) -> Messages {
         return messages;
     }
     let after = view.present() + created;
-    // The sizes that a hold or a pause stored may include surge of a larger maxSurge. They grow with D where Recreate adds to
-    // what is left.
-    let stored = view.stored_sizes().map_or(0, |(sizes, replicas)| {
-        let stored: i64 = sizes.values().map(|size| i64::from(*size)).sum();
-        let added = if view.recreates() { (view.desired - i64::from(replicas)).max(0) } else { 0 };
-        stored + added
-    });
-    let ceiling = if view.desired == 0 { 0 } else { view.ceiling.max(stored) };
-    if after > ceiling {
-        messages.push(format!("{after} active pods, {ceiling} are allowed"));
+    if after > view.ceiling {
+        messages.push(format!("{after} active pods, {} are allowed", view.ceiling));
     }
     let old_there = view.snapshot.pods.iter().any(|pod| !pod.finished && !view.current.contains(&*pod.set));
     if view.recreates() && !view.keeps_sizes() && old_there {
@@ -47,11 +39,17 @@ pub fn above_ceiling(view: &View<'_>, created: i64) -> Messages {
     messages
 }
 
-/// An act leaves at most twice as many pods as D, also where the status is a user's.
-pub(crate) fn twice(view: &View<'_>, act: &Act) -> Messages {
-    let after = count(view.pods.len()) + created(act);
-    let many = created(act) > 0 && after > view.ceiling.max(2 * view.desired);
-    if many { vec![format!("{after} of {} pods", view.desired)] } else { Messages::new() }
+/// Pods are created only of the current template, of revisions that have pods, and of the one that an abort rolls back to.
+pub(crate) fn revisions(view: &View<'_>, act: &Act) -> Messages {
+    let is_out = |hash: &str| {
+        let mut sets =
+            view.snapshot.sets.iter().filter(|set| !set.terminating && set.hash == hash).peekable();
+        sets.peek().is_some() && !sets.any(|set| view.takes_part(set))
+    };
+    let wrong = act.creates.iter().filter(|create| create.count > 0 && is_out(&create.hash));
+    wrong
+        .map(|create| format!("{} pods of {} are created, which takes no part", create.count, create.hash))
+        .collect()
 }
 
 /// A running rolling update creates updated pods, D − B of them while there is a barrier. It creates old pods only where fewer than the

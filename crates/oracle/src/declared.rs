@@ -1,7 +1,7 @@
 //! Declared pause points and aborts, computed from the contract.
 
 use ordereddeployment_api::{
-    CompleteRevision, DeclaredPausePoint, HeldPoint, OrderedDeploymentStatus, Rollout, updated_before_pause,
+    DeclaredPausePoint, HeldPoint, OrderedDeploymentStatus, Rollout, updated_before_pause,
 };
 use ordereddeployment_planner::{Act, Purpose};
 
@@ -58,12 +58,7 @@ impl<'a> View<'a> {
 
     /// Whether a rollout is in progress, as far as the status says.
     fn rolls(&self) -> bool {
-        let exists = |from: &CompleteRevision| {
-            let mut sets = self.snapshot.sets.iter().filter(|set| !set.terminating);
-            sets.any(|set| set.hash == from.template_hash && !self.current.contains(&*set.uid))
-        };
-        let is_unfinished =
-            |rollout: &Rollout| !rollout.completed && rollout.from.as_ref().is_some_and(exists);
+        let is_unfinished = |rollout: &Rollout| !rollout.completed && self.back().is_some();
         self.old().next().is_some() || self.status.rollout.as_ref().is_some_and(is_unfinished)
     }
 
@@ -190,7 +185,7 @@ pub(crate) fn abort(
         return Some("the rollout is aborted without a request".to_owned());
     }
     let to = Some((aborted.to, &aborted.template_hash));
-    if rollout.from.as_ref().map(|from| (from.revision, &from.template_hash)) != to || rollout.completed {
+    if view.back().map(|back| (back.revision, &back.hash)) != to || rollout.completed {
         return Some(format!(
             "the rollout is aborted to revision {}, which is not the last complete one",
             aborted.to

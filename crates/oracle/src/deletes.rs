@@ -75,13 +75,18 @@ pub fn scaling_order(view: &View<'_>, act: &Act) -> Messages {
             )];
         }
     }
+    let available = places.iter().filter(|place| view.pods[**place].available);
+    let left = view.available() - count(available.count());
     let before = places.iter().find_map(|place| {
         let deleted = &view.pods[*place];
         if deleted.updated && view.untimed_hold().is_some() {
             // `surge` checks these.
             return None;
         }
-        let stays = view.pods.iter().enumerate().filter(|(at, one)| !places.contains(at) && !collected(one));
+        // An available pod stays where the floor asks for it.
+        let kept = |one: &ActivePod<'_>| one.available && !deleted.available && left <= view.floor;
+        let stays = view.pods.iter().enumerate();
+        let stays = stays.filter(|(at, one)| !places.contains(at) && !collected(one) && !kept(one));
         let mut wrong = stays.filter(|(at, active)| {
             if view.has_pause_point(deleted) && !active.updated {
                 !view.has_pause_point(active)
@@ -93,6 +98,32 @@ pub fn scaling_order(view: &View<'_>, act: &Act) -> Messages {
         Some(format!("{} is scaled away before {}", deleted.pod.name, stays.pod.name))
     });
     before.into_iter().collect()
+}
+
+/// Scaling in a rollout leaves D pods, and deletes available ones only as the floor allows.
+pub(crate) fn scaled(view: &View<'_>, act: &Act) -> Messages {
+    let mut messages = Messages::new();
+    let places = places(view, act, Purpose::Scale);
+    if places.is_empty() || (view.old().next().is_none() && view.held().is_none() && !view.keeps_old()) {
+        return messages;
+    }
+    let left = |counts: &dyn Fn(&ActivePod<'_>) -> bool| {
+        let left = view.pods.iter().enumerate().filter(|(at, one)| !places.contains(at) && counts(one));
+        count(left.count())
+    };
+    let alive = left(&|one| !view.is_collected(one));
+    if alive < view.desired {
+        messages.push(format!("scaling in a rollout leaves {alive} pods of {}", view.desired));
+    }
+    let available = left(&|one| one.available);
+    // Updated pods beyond D go whatever is available.
+    if available < view.available() && available < view.floor && view.updated() <= view.desired {
+        messages.push(format!(
+            "scaling in a rollout leaves {available} available pods, the floor is {}",
+            view.floor
+        ));
+    }
+    messages
 }
 
 /// A hold without a duration deletes surge pods: unavailable pods first, and no more than the floor allows.

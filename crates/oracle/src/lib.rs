@@ -30,6 +30,9 @@ pub use violation::{Messages, Violation};
 type Oracle = fn(&View<'_>, &Act) -> Messages;
 
 const CEILING: (&str, &str, Oracle) = ("S4", "creates::ceiling", creates::ceiling);
+const REVISIONS: (&str, &str, Oracle) = ("S4", "creates::revisions", creates::revisions);
+const SET_REVISIONS: (&str, &str, Oracle) = ("S11", "status::revisions", status::revisions);
+const SCALED: (&str, &str, Oracle) = ("S3", "deletes::scaled", deletes::scaled);
 const ORDER: (&str, &str, Oracle) = ("S1", "deletes::order", deletes::rollout_order);
 const FLOORS: (&str, &str, Oracle) = ("S3", "deletes::floors", deletes::floors);
 const BARRIER: (&str, &str, Oracle) = ("S5", "deletes::barrier", deletes::barrier);
@@ -39,7 +42,7 @@ const SIZES: (&str, &str, Oracle) = ("S11", "status::sizes", status::sizes);
 const ONE_STATE: (&str, &str, Oracle) = ("S11", "status::conditions", status::one_state);
 
 /// The oracles for acts on a status that the planner wrote.
-const ALL: [(&str, &str, Oracle); 18] = [
+const ALL: [(&str, &str, Oracle); 21] = [
     ORDER,
     ("S1", "deletes::order", deletes::scaling_order),
     ("S1", "deletes::order", deletes::surge),
@@ -50,6 +53,9 @@ const ALL: [(&str, &str, Oracle); 18] = [
     FLOORS,
     PROOF,
     CEILING,
+    REVISIONS,
+    SET_REVISIONS,
+    SCALED,
     ("S4", "creates::ceiling", creates::wanted),
     ("S4", "creates::ceiling", declared::most_updated),
     ("S5", "deletes::points", declared::old_pod_stays),
@@ -61,8 +67,8 @@ const ALL: [(&str, &str, Oracle); 18] = [
 ];
 
 /// The oracles for acts on a status that a user wrote: such a status may stop the rollout, or say which points are passed.
-const FOR_ANY_STATUS: [(&str, &str, Oracle); 8] =
-    [ORDER, GROUPS, FLOORS, PROOF, ("S4", "creates::ceiling", creates::twice), BARRIER, SIZES, ONE_STATE];
+const FOR_ANY_STATUS: [(&str, &str, Oracle); 11] =
+    [ORDER, GROUPS, FLOORS, PROOF, CEILING, REVISIONS, SET_REVISIONS, SCALED, BARRIER, SIZES, ONE_STATE];
 
 /// The rules that a decision breaks.
 #[must_use]

@@ -60,6 +60,38 @@ pub(crate) fn sizes(view: &View<'_>, act: &Act) -> Messages {
     messages
 }
 
+/// How much larger than those of the sets the number of a rollout may be.
+const AHEAD: i64 = 16;
+
+/// A set gets a revision that follows those of all sets, and no smaller one than it has. It is marked as one that served only where
+/// it serves.
+pub(crate) fn revisions(view: &View<'_>, act: &Act) -> Messages {
+    let sets = &view.snapshot.sets;
+    let newest = sets.iter().map(|set| set.revision).max().unwrap_or(0);
+    let mut messages = Messages::new();
+    for change in &act.sets {
+        let (own, given, served) = match change {
+            SetChange::Create { revision, .. } => (None, Some(*revision), None),
+            SetChange::Update { uid, revision, served, .. } => {
+                (sets.iter().find(|set| set.uid == *uid), *revision, *served)
+            }
+            SetChange::Equal { .. } | SetChange::Delete { .. } => continue,
+        };
+        let least = own.map_or(1, |set| set.revision.max(1));
+        if given.is_some_and(|given| given < least || given > newest.saturating_add(AHEAD)) {
+            messages.push(format!("a set gets the revision {given:?}, the largest is {newest}"));
+        }
+        let believed = sets.iter().all(|set| set.served.is_none());
+        let does = own.is_some_and(|set| view.current.contains(&*set.uid))
+            && view.old().next().is_none()
+            && view.updated_available() >= view.floor.max(1);
+        if served.is_some() && !does && !believed {
+            messages.push(format!("a set is marked as one that served ({served:?}), and does not serve"));
+        }
+    }
+    messages
+}
+
 /// Exactly one of Complete, Reconciling and Stalled is True.
 pub(crate) fn one_state(_: &View<'_>, act: &Act) -> Messages {
     let holds =

@@ -246,7 +246,28 @@ impl<'a> View<'a> {
         let share = |hash: &str| pause.and_then(|pause| pause.sizes.get(hash)).is_some_and(|size| *size > 0);
         let mut older =
             self.snapshot.sets.iter().filter(|set| !set.terminating && !self.current.contains(&*set.uid));
-        older.any(|set| share(&set.hash))
+        older.any(|set| share(&set.hash) && self.takes_part(set))
+    }
+
+    /// The set of the last revision that served, besides that of the spec's template: an abort rolls back to it.
+    #[must_use]
+    pub fn back(&self) -> Option<&'a Set> {
+        let sets = self.snapshot.sets.iter();
+        let others = sets.clone().filter(|set| !set.terminating && !self.of_spec.contains(&*set.uid));
+        if sets.clone().any(|set| set.served.is_some()) {
+            return others.filter(|set| set.served > Some(0)).max_by_key(|set| (set.served, set.revision));
+        }
+        // Sets of an earlier controller.
+        let from = self.status.rollout.as_ref().and_then(|rollout| rollout.from.as_ref())?;
+        others.clone().find(|set| set.hash == from.template_hash)
+    }
+
+    /// Whether pods of that set may be created: it is of the current template, it has pods, or an abort rolls back to it.
+    #[must_use]
+    pub fn takes_part(&self, set: &Set) -> bool {
+        let has_pods = || self.snapshot.pods.iter().any(|pod| pod.set == set.uid && !pod.finished);
+        let is_back = || self.back().is_some_and(|back| back.uid == set.uid);
+        self.current.contains(&*set.uid) || has_pods() || is_back()
     }
 
     /// Whether the strategy is Recreate.

@@ -166,6 +166,7 @@ fn set(uid: &str, image: &str, replicas: usize) -> Set {
         min_ready_seconds: 0,
         template: template(image),
         equal_templates: Vec::new(),
+        served: Some(0),
         desired_replicas: None,
         terminating: false,
     }

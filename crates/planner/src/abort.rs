@@ -3,13 +3,11 @@
 //!
 //! All functions return a status to store. No pod is deleted or created here.
 
-use ordereddeployment_api::{
-    Aborted, Action, CompleteRevision, ProgressDeadlineAction, Rollout, names::reason,
-};
+use ordereddeployment_api::{Aborted, Action, ProgressDeadlineAction, Rollout, names::reason};
 
 use crate::conditions::seconds;
 use crate::inventory::Inventory;
-use crate::{Decision, Record, barrier, conditions, events, history};
+use crate::{Decision, Record, Set, barrier, conditions, events, history};
 
 /// An abort or a retry that is due. It comes before any other change of the rollout.
 pub(crate) fn transition(inventory: &Inventory<'_>) -> Option<Decision> {
@@ -35,8 +33,8 @@ pub(crate) fn transition(inventory: &Inventory<'_>) -> Option<Decision> {
     Some(abort(inventory, to, format!("no progress for {seconds} seconds (progressDeadlineAction: Abort)")))
 }
 
-/// The revision to which an abort of that revision rolls back; else why it is impossible.
-fn target<'c>(inventory: &'c Inventory<'_>, requested: i64) -> Result<&'c CompleteRevision, String> {
+/// The set to which an abort of that revision rolls back; else why it is impossible.
+fn target<'a>(inventory: &Inventory<'a>, requested: i64) -> Result<&'a Set, String> {
     let Some(rollout) = &inventory.status.rollout else { return Err("no rollout has started".to_owned()) };
     let revision = rollout.revision;
     if revision != requested {
@@ -48,17 +46,13 @@ fn target<'c>(inventory: &'c Inventory<'_>, requested: i64) -> Result<&'c Comple
     if rollout.completed {
         return Err("the rollout is complete; an undo rolls it back".to_owned());
     }
-    let Some(from) = &rollout.from else {
-        return Err("no revision was complete before, to which the pods could be rolled back".to_owned());
-    };
-    if inventory.usable_sets().any(|set| set.hash == from.template_hash) {
-        Ok(from)
-    } else {
-        Err(format!("the set of revision {}, the last complete one, is gone", from.revision))
-    }
+    inventory.back.ok_or_else(|| match &rollout.from {
+        Some(from) => format!("the set of revision {}, the last complete one, is gone", from.revision),
+        None => "no revision was complete before, to which the pods could be rolled back".to_owned(),
+    })
 }
 
-fn abort(inventory: &Inventory<'_>, to: &CompleteRevision, why: String) -> Decision {
+fn abort(inventory: &Inventory<'_>, to: &Set, why: String) -> Decision {
     let mut status = inventory.status.clone();
     let revision = barrier::revision(inventory);
     history::clear(&mut status);
@@ -77,7 +71,7 @@ fn abort(inventory: &Inventory<'_>, to: &CompleteRevision, why: String) -> Decis
     status.aborted = Some(Aborted {
         revision,
         to: to.revision,
-        template_hash: to.template_hash.clone(),
+        template_hash: to.hash.clone(),
         at: seconds(inventory.snapshot.now).into(),
         reason: why,
     });

@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{
     Condition, ConditionStatus, Hold, OrderedDeploymentStatus, PausePoint,
+    limits::{self, cut},
     names::{condition, reason},
 };
 
@@ -22,13 +23,15 @@ pub(crate) fn set(
     now: Timestamp,
 ) {
     let now = seconds(now);
+    let mut message = message.to_owned();
+    cut(&mut message, limits::MESSAGE);
     let conditions = status.conditions.get_or_insert_default();
     let Some(found) = conditions.iter_mut().find(|condition| condition.type_ == type_) else {
         conditions.push(Condition {
             type_: type_.to_owned(),
             status: holds,
             reason: reason.to_owned(),
-            message: message.to_owned(),
+            message,
             last_transition_time: now.into(),
             last_update_time: now.into(),
         });
@@ -42,7 +45,7 @@ pub(crate) fn set(
     }
     found.status = holds;
     reason.clone_into(&mut found.reason);
-    message.clone_into(&mut found.message);
+    found.message = message;
 }
 
 /// Removes a condition.

@@ -17,7 +17,7 @@ use crate::sizes::{self, Sizes};
 use crate::template_comparison::{self, Prerequisite};
 use crate::{
     Act, Decision, Event, FailureKind, Purpose, Read, Record, SetChange, Snapshot, Target, abort, conditions,
-    events, history, hold, kept, report, rollout, scaling, stuck,
+    corrected, events, history, hold, kept, report, rollout, scaling, stuck,
 };
 
 /// The requeue interval if the status of this decision changes the next one.
@@ -51,6 +51,9 @@ pub fn decide(snapshot: &Snapshot) -> Decision {
         Some(Prerequisite::Ask(read)) => return Decision::Read(read),
         Some(Prerequisite::Store(change)) => return Decision::Act(equal(&state, change)),
         None => {}
+    }
+    if let Some(first) = corrected::corrected(&state) {
+        return first;
     }
     let first = history::begin(&inventory).or_else(|| abort::transition(&inventory));
     if let Some(first) = first.or_else(|| hold::transition(&state)) {
@@ -154,7 +157,7 @@ fn unclaimed(state: &State<'_, '_>) -> Act {
 
 fn act(state: &State<'_, '_>, changes: &PodChanges) -> Act {
     let inventory = state.inventory;
-    let mut sets = history::set_changes(inventory, &changes.sizes);
+    let mut sets = history::set_changes(state, &changes.sizes);
     let mut creates = pod_changes::creates(inventory, changes);
     if !history::has_current_set(inventory, &sets) {
         creates.retain(|create| create.hash != inventory.hash);

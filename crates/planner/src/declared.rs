@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ordereddeployment_api::{CompleteRevision, DeclaredPausePoint, HeldPoint, Rollout, updated_before_pause};
+use ordereddeployment_api::{DeclaredPausePoint, HeldPoint, Rollout, updated_before_pause};
 
 use crate::inventory::{Inventory, RankedPod};
 
@@ -104,23 +104,27 @@ pub(crate) fn first_group<'c>(inventory: &'c Inventory<'_>) -> Option<(&'c str, 
 /// The most updated pods until the next point with `afterUpdated` is passed. `None`: no such point is ahead, or no rollout
 /// is in progress.
 pub(crate) fn most_updated(inventory: &Inventory<'_>) -> Option<i64> {
-    let exists = |from: &CompleteRevision| {
-        inventory.old_sets().any(|set| !set.terminating && set.hash == from.template_hash)
-    };
-    let goes_on = |rollout: &Rollout| !rollout.completed && rollout.from.as_ref().is_some_and(exists);
+    let goes_on = |rollout: &Rollout| !rollout.completed && inventory.back.is_some();
     if !inventory.status.rollout.as_ref().is_some_and(goes_on) && inventory.old_count() == 0 {
         return None;
     }
     // A hold keeps the number with which it began.
     let held = held(inventory);
-    let number = |point: &DeclaredPausePoint| {
-        let held = held.filter(|held| held.name == point.name).and_then(|held| held.after_updated.as_ref());
-        match held {
-            Some(number) => updated_before_pause(number, inventory.spec.replicas),
-            None => point.updated(inventory.spec.replicas),
-        }
+    let number = |point: &DeclaredPausePoint| match held.filter(|held| held.name == point.name) {
+        Some(held) if held.after_updated.is_some() => held_number(inventory, held),
+        _ => point.updated(inventory.spec.replicas),
     };
     ahead(inventory).filter_map(number).min()
+}
+
+/// How many updated pods there are at the point of a hold: by the number with which it began. The point of the spec and the present
+/// pods bound it, since a status can have any number.
+pub(crate) fn held_number(inventory: &Inventory<'_>, held: &HeldPoint) -> Option<i64> {
+    let replicas = inventory.spec.replicas;
+    let number = updated_before_pause(held.after_updated.as_ref()?, replicas)?;
+    let point = inventory.spec.strategy.points().find(|point| point.name == held.name);
+    let declared = point.and_then(|point| point.updated(replicas)).unwrap_or(0);
+    Some(number.min(declared.max(inventory.updated_count()).max(1)))
 }
 
 /// The declared point of the hold.
@@ -134,12 +138,16 @@ fn held<'c>(inventory: &'c Inventory<'_>) -> Option<&'c HeldPoint> {
 pub(crate) fn exceeded<'c>(inventory: &'c Inventory<'_>) -> Vec<&'c str> {
     let Some(rollout) = inventory.status.rollout.as_ref() else { return Vec::new() };
     let before = rollout.scaled_from.as_ref().and_then(|sizes| sizes.get(&inventory.hash));
-    let updated = before.map_or_else(|| inventory.updated_count(), |size| i64::from(*size));
+    let updated = inventory.updated_count();
+    let updated = before.map_or(updated, |size| i64::from(*size).min(updated));
     let held = held(inventory).map(|point| &point.name);
     let points = ahead(inventory).filter(|point| held != Some(&point.name));
     // For one replica there is no such number: then that of the current ones counts.
     let most = |point: &DeclaredPausePoint| {
-        point.updated(rollout.replicas).or_else(|| point.updated(inventory.spec.replicas))
+        [rollout.replicas, inventory.spec.replicas]
+            .into_iter()
+            .filter_map(|number| point.updated(number))
+            .max()
     };
     let exceeded = points.filter(|point| most(point).is_some_and(|most| updated > most));
     exceeded.map(|point| point.name.as_str()).collect()

@@ -1,7 +1,9 @@
 //! Revisions: the identity of a rollout, its set, and how many old sets are kept.
 
+use std::ops::RangeInclusive;
+
 use ordereddeployment_api::{
-    CompleteRevision, ConditionStatus, OrderedDeploymentStatus, PodDeletion, Rollout,
+    CompleteRevision, OrderedDeploymentStatus, PodDeletion, Rollout,
     names::{condition, reason},
 };
 
@@ -9,7 +11,7 @@ use crate::inventory::Inventory;
 use crate::kept;
 use crate::phase::{Phase, State};
 use crate::sizes::Sizes;
-use crate::{Decision, Event, Record, SetChange, conditions, events};
+use crate::{Decision, Event, Record, SetChange, conditions, events, served};
 
 /// A new template starts a new rollout. One write sets its identity and clears the hold, the passed points and any resume
 /// request, before a resume is processed. If another template has the same hash, the collision count distinguishes them.
@@ -20,7 +22,7 @@ pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
     let snapshot = inventory.snapshot;
     if inventory.current.is_none() && is_name_taken(inventory) {
         let mut status = inventory.status.clone();
-        let count = status.collision_count.unwrap_or(0).wrapping_add(1);
+        let count = status.collision_count.unwrap_or(0).checked_add(1).unwrap_or(0);
         status.collision_count = Some(count);
         if let Some(rollout) =
             status.rollout.as_mut().filter(|rollout| rollout.template_hash == inventory.hash)
@@ -44,7 +46,7 @@ pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
         // A scaling in progress continues.
         replicas: before.map_or(inventory.spec.replicas, |rollout| rollout.replicas),
         scaled_from: before.and_then(|rollout| rollout.scaled_from.clone()),
-        from: last_complete(inventory),
+        from: inventory.back.map(complete_revision),
         suspended: None,
         // Without replicas there is nothing to replace.
         completed: inventory.bounds.desired == 0 && inventory.active() == 0,
@@ -78,20 +80,9 @@ pub(crate) fn clear(status: &mut OrderedDeploymentStatus) {
     status.aborted = None;
 }
 
-/// The last complete revision before a new rollout, unless the rollout is to that revision or its set is gone.
-fn last_complete(inventory: &Inventory<'_>) -> Option<CompleteRevision> {
-    let before = inventory.status.rollout.as_ref()?;
-    // Controllers before this field stored only the condition.
-    let complete = inventory.status.condition(condition::COMPLETE);
-    let is_complete = complete.is_some_and(|complete| complete.status == ConditionStatus::True);
-    let last = if before.completed || is_complete {
-        CompleteRevision { revision: before.revision, template_hash: before.template_hash.clone() }
-    } else {
-        before.from.clone()?
-    };
-    let is_other = last.template_hash != inventory.hash;
-    let exists = inventory.usable_sets().any(|set| set.hash == last.template_hash);
-    (is_other && exists).then_some(last)
+/// What the status stores of a set that served.
+pub(crate) fn complete_revision(set: &crate::Set) -> CompleteRevision {
+    CompleteRevision { revision: set.revision, template_hash: set.hash.clone() }
 }
 
 /// Whether another set has the name of the current template's set.
@@ -131,14 +122,25 @@ fn next_revision(inventory: &Inventory<'_>) -> i64 {
     }
 }
 
+/// How much larger than the largest revision of a set the number of a rollout can be. While `spec.paused` is set, each change of the
+/// template takes a number, and no set gets it.
+const AHEAD: i64 = 16;
+
+/// The numbers that the rollout can have: at least the largest of a set, and at most [`AHEAD`] more.
+pub(crate) fn possible_revisions(inventory: &Inventory<'_>) -> RangeInclusive<i64> {
+    let newest = newest_revision(inventory);
+    newest.max(1)..=newest.saturating_add(AHEAD)
+}
+
 fn newest_revision(inventory: &Inventory<'_>) -> i64 {
-    inventory.snapshot.sets.iter().map(|set| set.revision).max().unwrap_or(0)
+    inventory.snapshot.sets.iter().map(|set| set.revision).max().unwrap_or(0).max(0)
 }
 
 /// A revision number that is larger than all before.
 pub(crate) fn number_after_all(inventory: &Inventory<'_>) -> i64 {
     let known = inventory.status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
-    newest_revision(inventory).max(known).saturating_add(1)
+    let most = *possible_revisions(inventory).end();
+    newest_revision(inventory).max(known).saturating_add(1).min(most)
 }
 
 /// The name of the current template's set. While a set with that name is being deleted, which can take long, the set that
@@ -184,8 +186,9 @@ pub(crate) fn countable(inventory: &Inventory<'_>, mut sizes: Sizes, creates: &S
 
 /// The changes that give the sets these sizes. Sets that grow come first: a reader that sums the sizes between two writes,
 /// such as the disruption controller, then finds too many pods rather than too few.
-pub(crate) fn set_changes(inventory: &Inventory<'_>, sizes: &Sizes) -> Vec<SetChange> {
-    let (mut changes, mut shrinking) = (Vec::new(), Vec::new());
+pub(crate) fn set_changes(state: &State<'_, '_>, sizes: &Sizes) -> Vec<SetChange> {
+    let inventory = state.inventory;
+    let (mut changes, mut shrinking) = (Vec::from_iter(served::migrated(inventory)), Vec::new());
     let size = |hash: &str| {
         let size = sizes.get(hash).copied().unwrap_or(0);
         i32::try_from(size).unwrap_or(i32::MAX)
@@ -209,9 +212,11 @@ pub(crate) fn set_changes(inventory: &Inventory<'_>, sizes: &Sizes) -> Vec<SetCh
         let min_ready = inventory.spec.min_ready_seconds;
         let follows_spec = is_current && !inventory.aborts();
         let min_ready_seconds = (follows_spec && min_ready != set.min_ready_seconds).then_some(min_ready);
-        if replicas.is_some() || revision.is_some() || min_ready_seconds.is_some() {
+        let number = rollout.map(|rollout| rollout.revision).filter(|_| is_current && state.serves);
+        let served = number.filter(|number| *number > 0 && set.served != Some(*number));
+        if replicas.is_some() || revision.is_some() || min_ready_seconds.is_some() || served.is_some() {
             let uid = std::sync::Arc::clone(&set.uid);
-            let change = SetChange::Update { uid, replicas, revision, min_ready_seconds };
+            let change = SetChange::Update { uid, replicas, revision, min_ready_seconds, served };
             if wanted < set.replicas { shrinking.push(change) } else { changes.push(change) }
         }
     }
@@ -225,7 +230,16 @@ pub(crate) fn may_lag(state: &State<'_, '_>, changes: &[SetChange]) -> bool {
     let inventory = state.inventory;
     let published: i64 = inventory.usable_sets().map(|set| i64::from(set.replicas)).sum();
     let only_sizes = |change: &SetChange| {
-        matches!(change, SetChange::Update { replicas: Some(_), revision: None, min_ready_seconds: None, .. })
+        matches!(
+            change,
+            SetChange::Update {
+                replicas: Some(_),
+                revision: None,
+                min_ready_seconds: None,
+                served: None,
+                ..
+            }
+        )
     };
     inventory.spec.pod_deletion == PodDeletion::Delete
         && inventory.old_count() > 0

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{
-    Action, ConditionStatus, Hold, OrderedDeploymentStatus, Passed, PassedPoint, Pause, PausePoint,
+    Action, ConditionStatus, Hold, OrderedDeploymentStatus, Passed, PassedPoint, Pause, PausePoint, limits,
     names::{ALL_POINTS, condition, reason},
 };
 
@@ -15,7 +15,7 @@ use crate::conditions::seconds;
 use crate::declared;
 use crate::events::remember;
 use crate::inventory::Inventory;
-use crate::kept::{measure, narrow, sizes_now, sizes_to_keep, without_surge};
+use crate::kept::{is_reached, measure, narrow, sizes_now, sizes_to_keep, without_surge};
 use crate::phase::{Phase, State};
 use crate::{Decision, Event, Malformed, Point, Read, Record, conditions, events};
 
@@ -124,9 +124,7 @@ fn unsuspend(state: &State<'_, '_>) -> Option<Decision> {
     let inventory = state.inventory;
     inventory.status.rollout.as_ref()?.suspended.as_ref()?;
     let Phase::Paused(sizes) = &state.phase else { return None };
-    let present = inventory.by_set();
-    let is_full = |(hash, size): (&String, &i64)| present.get(hash).copied().unwrap_or(0) >= *size;
-    if inventory.bounds.desired == 0 || inventory.spec.paused || !sizes.iter().all(is_full) {
+    if inventory.bounds.desired == 0 || inventory.spec.paused || !is_reached(inventory, sizes) {
         return None;
     }
     let mut status = inventory.status.clone();
@@ -211,8 +209,12 @@ fn pass_blocked(
 }
 
 pub(crate) fn mark_passed(status: &mut OrderedDeploymentStatus, uid: &str, now: Timestamp) {
-    let passed = Passed { pod_uid: uid.to_owned(), resumed_at: seconds(now).into() };
-    status.passed.get_or_insert_default().push(passed);
+    let passed = status.passed.get_or_insert_default();
+    if passed.iter().all(|passed| passed.pod_uid != uid) {
+        passed.push(Passed { pod_uid: uid.to_owned(), resumed_at: seconds(now).into() });
+        // The pods of the first ones are gone long since.
+        passed.drain(..passed.len().saturating_sub(limits::PASSED));
+    }
 }
 
 pub(crate) fn mark_point_passed(
@@ -221,9 +223,12 @@ pub(crate) fn mark_point_passed(
     group: Option<&str>,
     now: Timestamp,
 ) {
-    let (name, group) = (name.to_owned(), group.map(ToOwned::to_owned));
-    let passed = PassedPoint { name, group, resumed_at: seconds(now).into() };
-    status.passed_points.get_or_insert_default().push(passed);
+    let points = status.passed_points.get_or_insert_default();
+    if points.iter().all(|point| point.name != name || point.group.as_deref() != group) {
+        let (name, group) = (name.to_owned(), group.map(ToOwned::to_owned));
+        points.push(PassedPoint { name, group, resumed_at: seconds(now).into() });
+        points.drain(..points.len().saturating_sub(limits::PASSED));
+    }
 }
 
 /// Which points the end of a hold passes.

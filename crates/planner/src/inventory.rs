@@ -16,7 +16,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::backoff::Backoff;
 use crate::revision::Revision;
-use crate::{Pod, Point, Set, Snapshot};
+use crate::{Pod, Point, Set, Snapshot, served};
 
 /// The bounds of a rollout, in pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +94,8 @@ pub(crate) struct Inventory<'a> {
     pub(crate) revision: Revision<'a>,
     /// The abort in progress.
     aborted: Option<&'a Aborted>,
+    /// The set that an abort rolls back to.
+    pub(crate) back: Option<&'a Set>,
     /// The active pods of older revisions in their order, and behind them those of the current one in theirs.
     ranked_pods: Vec<RankedPod<'a>>,
     order: Order<'a>,
@@ -133,6 +135,7 @@ impl<'a> Inventory<'a> {
                 target.is_some_and(|target| target.uid == set.uid || target.template.same_as(&set.template))
             }
         };
+        let back = served::back(&snapshot.sets, status, |set| revision.has(set));
         let of_set =
             |set| SetPods { set, updated: is_updated(set), active: 0, available: 0, has_pods: false };
         let mut inventory = Self {
@@ -143,6 +146,7 @@ impl<'a> Inventory<'a> {
             hash: aborted.map_or(&revision.hash, |aborted| &aborted.template_hash).clone(),
             current: target.unwrap_or(revision.current),
             aborted,
+            back,
             sets: snapshot.sets.iter().map(of_set).collect(),
             revision,
             ranked_pods: Vec::new(),
@@ -278,6 +282,20 @@ impl<'a> Inventory<'a> {
     /// The abort in progress.
     pub(crate) fn aborted(&self) -> Option<&'a Aborted> {
         self.aborted
+    }
+
+    /// Whether pods of that set may be created: it is of the current template, it has pods, or an abort rolls back to it.
+    pub(crate) fn takes_part(&self, hash: &str) -> bool {
+        let has_pods = |of: &SetPods<'_>| of.set.hash == hash && (of.updated || of.has_pods);
+        let is_back = || self.back.is_some_and(|back| back.hash == hash) && !self.has_served();
+        hash == self.hash || self.sets.iter().any(has_pods) || is_back()
+    }
+
+    /// Whether the current set has served in this rollout.
+    pub(crate) fn has_served(&self) -> bool {
+        let rollout = self.status.rollout.as_ref().filter(|rollout| rollout.template_hash == self.hash);
+        let set = self.current.filter(|_| !self.aborts());
+        set.zip(rollout).is_some_and(|(set, rollout)| set.served == Some(rollout.revision))
     }
 
     /// Active pods of the spec's template.

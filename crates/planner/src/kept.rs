@@ -1,12 +1,14 @@
 //! The sizes of the sets that a hold or a pause stores and keeps.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use ordereddeployment_api::{Pause, updated_before_pause};
+use ordereddeployment_api::{Pause, limits};
 
 use crate::barrier::held;
+use crate::believed;
 use crate::declared;
-use crate::inventory::{Bounds, Inventory, RankedPod};
+use crate::inventory::{Bounds, Inventory, RankedPod, count};
 use crate::sizes::{self, Sizes, Stored};
 
 /// The sizes that a hold stores, and the number of replicas that they are for. If a hold or a pause exists already, they are
@@ -17,14 +19,15 @@ pub(crate) fn sizes_to_keep(
     timed: bool,
 ) -> (BTreeMap<String, i32>, i32) {
     let stored = stored(inventory);
+    let is_stored = stored.is_some();
     let (mut sizes, replicas) = match stored {
-        Some((sizes, replicas)) => (sizes.clone(), replicas),
+        Some((sizes, replicas)) => (sizes.into_owned(), replicas),
         None => (narrow(&sizes_now(inventory, leaving)), scaled_for(inventory)),
     };
     if !timed && !inventory.recreate() {
         sizes = without_surge(sizes, &inventory.hash, replicas);
     }
-    let replicas = if stored.is_some() { replicas } else { measure(inventory, &sizes) };
+    let replicas = if is_stored { replicas } else { measure(inventory, &sizes) };
     (sizes, replicas)
 }
 
@@ -63,7 +66,8 @@ pub(crate) fn sizes_now(inventory: &Inventory<'_>, leaving: Option<&RankedPod<'_
         inventory.status.rollout.as_ref().filter(|_| !inventory.recreate() && inventory.old_count() > 0);
     // If scaling was interrupted, the sizes are those before it.
     let scaled_from = rollout.and_then(|rollout| rollout.scaled_from.as_ref());
-    let mut sizes = scaled_from.map_or_else(|| inventory.by_set(), sizes::widen);
+    let scaled_from = scaled_from.map(|sizes| sizes::widen(&believed::sizes(inventory, sizes)));
+    let mut sizes = scaled_from.unwrap_or_else(|| inventory.by_set());
     if let Some(size) = leaving.and_then(|ranked| sizes.get_mut(ranked.hash)) {
         *size -= 1;
     }
@@ -94,11 +98,11 @@ pub(crate) fn limit_updated(inventory: &Inventory<'_>, mut sizes: Sizes, most: O
 /// The old set that gets pods: the one with the most available pods, else the largest in these sizes, else the set of the last
 /// complete revision.
 pub(crate) fn old_set(inventory: &Inventory<'_>, sizes: &Sizes) -> Option<String> {
-    let rollout = inventory.status.rollout.as_ref();
-    let from = rollout.and_then(|rollout| rollout.from.as_ref()).map(|from| from.template_hash.as_str());
     let size = |hash: &str| sizes.get(hash).copied().unwrap_or(0);
     let old = inventory.old_sets().filter(|set| !set.terminating && set.hash != inventory.hash);
-    let candidates = old.filter(|set| size(&set.hash) > 0 || from == Some(set.hash.as_str()));
+    let is_back = |set: &crate::Set| inventory.back.is_some_and(|back| back.uid == set.uid);
+    let candidates =
+        old.filter(|set| (size(&set.hash) > 0 && inventory.takes_part(&set.hash)) || is_back(set));
     let rank = |set: &&crate::Set| (inventory.old_available(&set.hash), size(&set.hash), set.revision);
     candidates.max_by_key(rank).map(|set| set.hash.clone())
 }
@@ -115,22 +119,23 @@ pub(crate) fn fallback(inventory: &Inventory<'_>) -> String {
 
 /// The stored sizes of a hold, a pause or a suspended rollout, and the number of replicas that they are for; `None`: the
 /// rollout runs.
-fn stored<'c>(inventory: &'c Inventory<'_>) -> Option<(&'c BTreeMap<String, i32>, i32)> {
-    match (held(inventory.status), &inventory.status.pause) {
-        (Some(hold), _) => Some((&hold.sizes, hold.replicas)),
-        (None, Some(pause)) if inventory.spec.paused => Some((&pause.sizes, pause.replicas)),
+fn stored<'c>(inventory: &'c Inventory<'_>) -> Option<(Cow<'c, BTreeMap<String, i32>>, i32)> {
+    let (sizes, replicas) = match (held(inventory.status), &inventory.status.pause) {
+        (Some(hold), _) => (&hold.sizes, hold.replicas),
+        (None, Some(pause)) if inventory.spec.paused => (&pause.sizes, pause.replicas),
         _ => {
             let suspended = inventory.status.rollout.as_ref()?.suspended.as_ref()?;
-            Some((&suspended.sizes, suspended.replicas))
+            (&suspended.sizes, suspended.replicas)
         }
-    }
+    };
+    Some((believed::sizes(inventory, sizes), replicas))
 }
 
 /// Whether a hold or a pause stored pods of an old set, which are created again when D grows.
 pub(crate) fn keeps_old(inventory: &Inventory<'_>) -> bool {
-    let share =
-        |hash: &str| stored(inventory).and_then(|(sizes, _)| sizes.get(hash)).is_some_and(|size| *size > 0);
-    inventory.old_sets().any(|set| !set.terminating && share(&set.hash))
+    let Some((sizes, _)) = stored(inventory) else { return false };
+    let has_share = |hash: &str| sizes.get(hash).is_some_and(|size| *size > 0) && inventory.takes_part(hash);
+    inventory.old_sets().any(|set| !set.terminating && has_share(&set.hash))
 }
 
 /// The sizes that a hold or a pause keeps now; `None`: the rollout runs.
@@ -152,7 +157,7 @@ pub(crate) fn pause_of_the_rollout_before(inventory: &Inventory<'_>) -> Option<P
     let now = before.and_then(|before| sizes_for(inventory, &before.template_hash));
     Some(match now {
         Some(now) => Pause { replicas: desired, sizes: narrow(&now) },
-        None => Pause { replicas, sizes: sizes.clone() },
+        None => Pause { replicas, sizes: sizes.into_owned() },
     })
 }
 
@@ -160,7 +165,8 @@ pub(crate) fn pause_of_the_rollout_before(inventory: &Inventory<'_>) -> Option<P
 fn sizes_for(inventory: &Inventory<'_>, current: &str) -> Option<Sizes> {
     let (sizes, replicas) = stored(inventory)?;
     let hold = held(inventory.status);
-    let mut usable: Vec<&str> = inventory.usable_sets().map(|set| set.hash.as_str()).collect();
+    let usable = inventory.usable_sets().map(|set| set.hash.as_str());
+    let mut usable: Vec<&str> = usable.filter(|hash| inventory.takes_part(hash)).collect();
     if !inventory.spec.paused {
         // The current set is created if it is missing.
         usable.push(&inventory.hash);
@@ -182,7 +188,8 @@ fn sizes_for(inventory: &Inventory<'_>, current: &str) -> Option<Sizes> {
     };
     let old = usable.iter().copied().filter(|hash| *hash != current && beyond(hash) > 0);
     let successor = old.max_by_key(|hash| beyond(hash));
-    let stored = Stored { sizes, replicas, usable, fallback: &fallback, successor, current, held: held_set };
+    let stored =
+        Stored { sizes: &sizes, replicas, usable, fallback: &fallback, successor, current, held: held_set };
     let sizes = stored.for_replicas(inventory.bounds.desired, &inventory.spec.strategy);
     if current != inventory.hash {
         return Some(sizes);
@@ -193,8 +200,8 @@ fn sizes_for(inventory: &Inventory<'_>, current: &str) -> Option<Sizes> {
         return Some(limit_updated(inventory, sizes, most.map(|most| most.max(updated))));
     }
     // At a point with `afterUpdated` there are D pods, so many of them updated; elsewhere at most so many.
-    let point = hold.and_then(|hold| hold.declared.as_ref()?.after_updated.as_ref());
-    let updated = point.and_then(|point| updated_before_pause(point, inventory.spec.replicas));
+    let point = hold.and_then(|hold| hold.declared.as_ref());
+    let updated = point.and_then(|point| declared::held_number(inventory, point));
     Some(match (updated, old_set(inventory, &sizes)) {
         (Some(updated), Some(old)) if inventory.bounds.desired > 0 => {
             let total: i64 = sizes.values().sum();
@@ -209,8 +216,18 @@ fn sizes_for(inventory: &Inventory<'_>, current: &str) -> Option<Sizes> {
 }
 
 pub(crate) fn narrow(sizes: &Sizes) -> BTreeMap<String, i32> {
-    sizes
-        .iter()
-        .map(|(hash, size)| (hash.clone(), i32::try_from((*size).max(0)).unwrap_or(i32::MAX)))
-        .collect()
+    // A set without pods needs no size.
+    let needed = sizes.iter().filter(|(_, size)| sizes.len() <= limits::SIZES || **size > 0);
+    let narrow = |size: i64| i32::try_from(size.max(0)).unwrap_or(i32::MAX);
+    needed.take(limits::SIZES).map(|(hash, size)| (hash.clone(), narrow(*size))).collect()
+}
+
+/// Whether these sizes are reached, as far as the ceiling allows.
+pub(crate) fn is_reached(inventory: &Inventory<'_>, wanted: &Sizes) -> bool {
+    wanted.values().sum::<i64>().min(inventory.bounds.ceiling) <= alive(inventory)
+}
+
+/// The number of active pods, without those that the garbage collector deletes.
+pub(crate) fn alive(inventory: &Inventory<'_>) -> i64 {
+    count(inventory.ranked_pods().iter().filter(|ranked| !ranked.collected))
 }

@@ -91,6 +91,9 @@ pub struct Set {
     pub template: Template,
     /// The entries of its annotation [`EQUAL_TEMPLATES`](ordereddeployment_api::names::annotation::EQUAL_TEMPLATES).
     pub equal_templates: Vec<String>,
+    /// The revision as which it last served, from its annotation [`SERVED`](ordereddeployment_api::names::annotation::SERVED): 0 if it has
+    /// not served, `None` without the annotation.
+    pub served: Option<i64>,
     /// Whether it is being deleted.
     pub terminating: bool,
     /// For a ReplicaSet of a Deployment: the `replicas` of the Deployment for which the Deployment controller last set the size.
@@ -314,6 +317,8 @@ pub enum SetChange {
         revision: Option<i64>,
         /// The spec's minReadySeconds (only for the current template's set).
         min_ready_seconds: Option<i32>,
+        /// The revision as which it serves.
+        served: Option<i64>,
     },
     /// Store on a set that the current template equals its own, spelled differently.
     Equal {

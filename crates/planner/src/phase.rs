@@ -39,6 +39,8 @@ pub(crate) struct State<'c, 'a> {
     pub(crate) divided: Divided<'c, 'a>,
     /// Whether every pod is of the current template and available, and none is surplus.
     pub(crate) is_complete: bool,
+    /// Whether the current template serves: no point is ahead, no old pod is left, and enough pods are available.
+    pub(crate) serves: bool,
 }
 
 impl<'c, 'a> State<'c, 'a> {
@@ -48,6 +50,7 @@ impl<'c, 'a> State<'c, 'a> {
             phase: phase(inventory),
             divided: barrier::divide(inventory),
             is_complete: is_complete(inventory),
+            serves: serves(inventory),
         }
     }
 
@@ -85,12 +88,20 @@ fn lacks_old(inventory: &Inventory<'_>) -> bool {
 
 fn is_complete(inventory: &Inventory<'_>) -> bool {
     let desired = inventory.bounds.desired;
+    is_alone(inventory) && inventory.updated_count() == desired && inventory.updated_available() == desired
+}
+
+fn serves(inventory: &Inventory<'_>) -> bool {
+    let least = inventory.bounds.floor.max(1);
+    is_alone(inventory) && inventory.bounds.desired > 0 && inventory.updated_available() >= least
+}
+
+/// Whether the rollout has nothing left to replace, and no point to reach.
+fn is_alone(inventory: &Inventory<'_>) -> bool {
     !inventory.revision.needs_comparison()
         && !inventory.aborts()
         && inventory.old_count() == 0
         && !lacks_old(inventory)
         && !kept::keeps_old(inventory)
         && inventory.status.hold.is_none()
-        && inventory.updated_count() == desired
-        && inventory.updated_available() == desired
 }

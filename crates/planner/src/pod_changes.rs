@@ -84,10 +84,10 @@ pub(crate) fn old_terminating(inventory: &Inventory<'_>) -> bool {
     inventory.ending().iter().any(|pod| !inventory.is_current_set(&pod.set))
 }
 
-/// Adds creates, without the replacements that wait for the backoff.
+/// Adds creates, without the replacements that wait for the backoff. A set that takes no part in the rollout gets no pods.
 pub(crate) fn create(inventory: &Inventory<'_>, changes: &mut PodChanges, hash: &str, count: i64) {
     let count = count - inventory.backed_off(hash);
-    if count > 0 {
+    if count > 0 && inventory.takes_part(hash) {
         *changes.creates.entry(hash.to_owned()).or_default() += count;
     }
 }

@@ -9,10 +9,11 @@ use std::collections::BTreeSet;
 use ordereddeployment_api::{Pause, PausePoint, Rollout};
 
 use crate::barrier::{self, Barrier, held};
+use crate::believed;
 use crate::declared;
 use crate::hold;
 use crate::inventory::{Inventory, RankedPod, count};
-use crate::kept::{limit_updated, measure, narrow, sizes_now};
+use crate::kept::{alive, limit_updated, measure, narrow, sizes_now};
 use crate::phase::State;
 use crate::pod_changes::{Budget, PodChanges, create, create_failed, groups, old_terminating};
 use crate::sizes::{self, Sizes};
@@ -61,12 +62,14 @@ pub(crate) fn surplus<'c, 'a>(inventory: &'c Inventory<'a>) -> Vec<&'c RankedPod
 /// as long as their sum is right.
 pub(crate) fn keep_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Result<PodChanges, Box<Decision>> {
     let mut changes = PodChanges::default();
-    let old = old_pods_to_delete(inventory, wanted);
+    let most = surplus_above(inventory, inventory.bounds.desired);
+    let old = old_pods_to_delete(inventory, wanted, most);
     keep_last_point(inventory, &old)?;
     let size = updated_total(inventory, wanted);
     let present = inventory.by_set();
     let sizes = sizes_of_sets(inventory, wanted);
-    let mut room = inventory.room_below(kept_ceiling(inventory, wanted.values().sum()));
+    // Only what is missing in all is created: sizes that do not fit the pods move none of them.
+    let mut room = missing(inventory, wanted).min(inventory.room_below(inventory.bounds.ceiling));
     for (hash, kept) in &sizes {
         let is_current = *hash == inventory.hash;
         let missing = if is_current {
@@ -83,9 +86,11 @@ pub(crate) fn keep_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Result<Po
         }
     }
     let mut to_delete = old;
-    let updated = updated_pods_to_delete(inventory, size, &to_delete);
+    let most = most - count(to_delete.iter());
+    let least = inventory.updated_count() - most;
+    let updated = updated_pods_to_delete(inventory, size.max(least), &to_delete);
     to_delete.extend(updated.scaled);
-    to_delete.sort_unstable_by_key(|ranked| ranked.place);
+    let to_delete = within_floor(inventory, to_delete);
     changes.deletes = groups(inventory, to_delete, Purpose::Scale);
     // Unavailable pods come first, whose deletion no budget can refuse.
     changes.deletes.extend(groups(inventory, updated.surge, Purpose::Scale));
@@ -96,7 +101,8 @@ pub(crate) fn keep_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Result<Po
 /// The sizes of the sets while a hold or a pause is kept: the old sets share their sum as their pods are now.
 pub(crate) fn sizes_of_sets(inventory: &Inventory<'_>, wanted: &Sizes) -> Sizes {
     let mut sizes = inventory.by_set();
-    for deleted in old_pods_to_delete(inventory, wanted) {
+    let most = surplus_above(inventory, inventory.bounds.desired);
+    for deleted in old_pods_to_delete(inventory, wanted, most) {
         if let Some(size) = sizes.get_mut(deleted.hash) {
             *size -= 1;
         }
@@ -115,10 +121,25 @@ pub(crate) fn sizes_of_sets(inventory: &Inventory<'_>, wanted: &Sizes) -> Sizes 
     sizes
 }
 
-/// The most pods while a hold or a pause fills its stored sizes: including its surge pods, even if `maxSurge` was lowered
-/// since. At most twice D: larger surges are rare, and a forged status with billions of pods must have no effect.
-pub(crate) fn kept_ceiling(inventory: &Inventory<'_>, stored: i64) -> i64 {
-    inventory.bounds.ceiling.max(stored.min(2 * inventory.bounds.desired))
+/// How many pods a hold or a pause with these sizes lacks.
+fn missing(inventory: &Inventory<'_>, wanted: &Sizes) -> i64 {
+    (wanted.values().sum::<i64>() - alive(inventory)).max(0)
+}
+
+/// How many pods there are beyond that number: the most that scaling deletes, whatever sizes are stored.
+fn surplus_above(inventory: &Inventory<'_>, number: i64) -> i64 {
+    (alive(inventory) - number).max(0)
+}
+
+/// These pods, in the order, without the available ones that the floor keeps.
+fn within_floor<'c, 'a>(
+    inventory: &Inventory<'_>,
+    mut ranked_pods: Vec<&'c RankedPod<'a>>,
+) -> Vec<&'c RankedPod<'a>> {
+    ranked_pods.sort_unstable_by_key(|ranked| ranked.place);
+    let mut budget = Budget::of(inventory, 0);
+    ranked_pods.retain(|ranked| budget.take_available(ranked));
+    ranked_pods
 }
 
 /// The number of old pods, without those of terminating sets, which the garbage collector deletes.
@@ -167,9 +188,14 @@ fn point_kind(inventory: &Inventory<'_>, ranked: &RankedPod<'_>) -> PointKind {
 }
 
 /// The old pods to delete so that the old sets have these sizes: of each set the first of the order, and those with a pause
-/// point that is not passed after all others of all sets.
-fn old_pods_to_delete<'c, 'a>(inventory: &'c Inventory<'a>, sizes: &Sizes) -> Vec<&'c RankedPod<'a>> {
-    let excess = usize::try_from(old_count(inventory) - old_total(inventory, sizes)).unwrap_or(0);
+/// point that is not passed after all others of all sets. They are at most `most`.
+fn old_pods_to_delete<'c, 'a>(
+    inventory: &'c Inventory<'a>,
+    sizes: &Sizes,
+    most: i64,
+) -> Vec<&'c RankedPod<'a>> {
+    let excess = (old_count(inventory) - old_total(inventory, sizes)).min(most);
+    let excess = usize::try_from(excess).unwrap_or(0);
     if excess == 0 {
         return Vec::new();
     }
@@ -323,11 +349,12 @@ pub(crate) fn scale(state: &State<'_, '_>) -> Result<Option<PodChanges>, Box<Dec
             }
         }
     }
-    let mut to_delete = old_pods_to_delete(inventory, &target);
+    let most = surplus_above(inventory, inventory.bounds.ceiling);
+    let mut to_delete = old_pods_to_delete(inventory, &target, most);
     keep_last_point(inventory, &to_delete)?;
-    to_delete
-        .extend(first(inventory.updated(), inventory.updated_count() - updated_total(inventory, &target)));
-    to_delete.sort_unstable_by_key(|ranked| ranked.place);
+    let updated = inventory.updated_count() - updated_total(inventory, &target);
+    to_delete.extend(first(inventory.updated(), updated.min(most - count(to_delete.iter()))));
+    let to_delete = within_floor(inventory, to_delete);
     changes.deletes = groups(inventory, to_delete, Purpose::Scale);
     let is_done = changes.creates.is_empty() && changes.deletes.is_empty();
     if !is_done && rollout.scaled_from.is_some() {
@@ -353,7 +380,8 @@ fn most_updated(inventory: &Inventory<'_>) -> Option<i64> {
 /// The sizes of the sets after scaling: a pure function of the sizes before and of D.
 fn scaled(inventory: &Inventory<'_>, rollout: &Rollout, now: &Sizes) -> Sizes {
     let stored = rollout.scaled_from.as_ref();
-    let base = stored.map_or_else(|| now.clone(), sizes::widen);
+    let stored = stored.map(|sizes| sizes::widen(&believed::sizes(inventory, sizes)));
+    let base = stored.unwrap_or_else(|| now.clone());
     if rollout.replicas == inventory.spec.replicas {
         return base;
     }

@@ -7,7 +7,7 @@ use ordereddeployment_api::names::reason;
 use crate::inventory::Inventory;
 use crate::phase::{Phase, State};
 use crate::pod_changes::{PodChanges, old_terminating};
-use crate::{Pod, rollout, scaling};
+use crate::{Pod, rollout};
 
 /// How long after its deletionTimestamp a pod may exist before it is reported.
 const TOLERATED: SignedDuration = SignedDuration::from_secs(15);
@@ -66,8 +66,7 @@ fn is_waited_for(state: &State<'_, '_>) -> bool {
     let full = |ceiling: i64| inventory.room_below(ceiling) == 0 && inventory.active() < ceiling;
     match &state.phase {
         Phase::Held(sizes) | Phase::Paused(sizes) => {
-            let wanted = sizes.values().sum::<i64>();
-            inventory.active() < wanted && full(scaling::kept_ceiling(inventory, wanted))
+            inventory.active() < sizes.values().sum::<i64>() && full(bounds.ceiling)
         }
         Phase::Steady => {
             let old_runs = inventory.recreate() && old_terminating(inventory);

@@ -218,15 +218,17 @@ impl SimulatedCluster {
                     min_ready_seconds: self.deployment.spec.min_ready_seconds,
                     template: self.deployment.spec.template.without_hash(),
                     equal_templates: Vec::new(),
+                    served: Some(0),
                     desired_replicas: None,
                     terminating: false,
                 });
             }
-            SetChange::Update { uid, replicas, revision, min_ready_seconds } => {
+            SetChange::Update { uid, replicas, revision, min_ready_seconds, served } => {
                 for set in self.sets.iter_mut().filter(|set| set.uid == *uid) {
                     set.replicas = replicas.unwrap_or(set.replicas);
                     set.revision = revision.unwrap_or(set.revision);
                     set.min_ready_seconds = min_ready_seconds.unwrap_or(set.min_ready_seconds);
+                    set.served = served.or(set.served);
                 }
             }
             SetChange::Equal { uid, equal_templates } => {

@@ -24,7 +24,10 @@ pub fn new_set(
 ) -> OrderedReplicaSet {
     let spec = &deployment.spec;
     let template = spec.template.with_hash(hash);
-    let mut annotations = BTreeMap::from([(annotation::REVISION.to_owned(), revision.to_string())]);
+    let mut annotations = BTreeMap::from([
+        (annotation::REVISION.to_owned(), revision.to_string()),
+        (annotation::SERVED.to_owned(), "0".to_owned()),
+    ]);
     let own = deployment.metadata.annotations.as_ref();
     if let Some(cause) = own.and_then(|annotations| annotations.get(annotation::CHANGE_CAUSE)) {
         annotations.insert(annotation::CHANGE_CAUSE.to_owned(), cause.clone());

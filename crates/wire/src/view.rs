@@ -432,6 +432,7 @@ pub fn set(set: &OrderedReplicaSet) -> Set {
         min_ready_seconds: set.spec.min_ready_seconds,
         template: set.spec.template.without_hash(),
         equal_templates: equal_templates.filter(|entry| !entry.is_empty()).map(str::to_owned).collect(),
+        served: annotation(annotation::SERVED).map(|text| text.parse().unwrap_or(0)),
         terminating: metadata.deletion_timestamp.is_some(),
         desired_replicas: None,
     }
@@ -446,7 +447,7 @@ pub fn plain_set(set: &OrderedReplicaSet) -> Set {
     let read = self::set(set);
     let revision = text(annotation::DEPLOYMENT_REVISION).map_or(0, |text| text.parse().unwrap_or(-1));
     let desired = text(annotation::DESIRED_REPLICAS).and_then(|text| text.parse().ok());
-    Set { hash: read.name.clone(), revision, desired_replicas: desired, ..read }
+    Set { hash: read.name.clone(), revision, desired_replicas: desired, served: Some(0), ..read }
 }
 
 fn side(text: &str) -> Option<PausePoint> {

@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::client::{ConnectArgs, Connection, DryRunArgs, Timeout, object_name, timeout};
 use crate::escape::print;
 use crate::request::StatusRequest;
+use crate::revisions;
 use crate::state::aborted;
 
 /// Abort a rollout: roll its pods back to the last complete revision
@@ -53,7 +54,7 @@ pub(crate) async fn abort(
     let doing = format!("cannot abort {name} in {}", connection.namespace);
     let ask = StatusRequest { connection, name, doing: &doing };
     let found = ask.read_seen(seen).await?;
-    let status = found.status.unwrap_or_default();
+    let status = found.status.clone().unwrap_or_default();
     if let Some(aborted) = aborted(&status) {
         let next = next((name, flags), found.spec.paused);
         return Ok(format!(
@@ -62,6 +63,10 @@ pub(crate) async fn abort(
         ));
     }
     let revision = abortable((name, flags), &status)?;
+    let revisions = revisions::read(connection, &found).await?;
+    if !revisions.iter().any(|revision| revision.back) {
+        return Err(nothing_served((name, flags), revision));
+    }
     let what = format!("abort of revision {revision}");
     if let Some(text) = ask.write(&what, json!({"abortRequested": revision})).await? {
         return Ok(text);
@@ -86,11 +91,15 @@ pub(crate) fn abortable((name, flags): (&str, &str), status: &OrderedDeploymentS
         );
     }
     if rollout.from.is_none() {
-        bail!(
-            "{name} has no earlier complete revision to roll back to: the rollout to revision {revision} cannot be aborted\nhint: change the template, or roll back to another revision with `kubectl ordered undo {name} --to-revision N{flags}`; `kubectl ordered history {name}{flags}` lists them"
-        );
+        return Err(nothing_served((name, flags), revision));
     }
     Ok(revision)
+}
+
+fn nothing_served((name, flags): (&str, &str), revision: i64) -> anyhow::Error {
+    anyhow!(
+        "{name} has no earlier complete revision to roll back to: the rollout to revision {revision} cannot be aborted\nhint: change the template, or roll back to another revision with `kubectl ordered undo {name} --to-revision N{flags}`; `kubectl ordered history {name}{flags}` lists them"
+    )
 }
 
 /// The result of the request, and the next command.

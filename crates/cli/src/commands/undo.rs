@@ -24,7 +24,7 @@ use crate::template_change::{self, TemplateChange};
 #[command(after_help = "\
 Examples:
   kubectl ordered undo web --dry-run         show the revision and the pause points of the rollback
-  kubectl ordered undo web                   roll back to the previous revision
+  kubectl ordered undo web                   roll back to the last other revision that served
   kubectl ordered undo web --to-revision 3   roll back to revision 3
   kubectl ordered undo web --through         roll back without pausing at pause points
 
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 /// The options of a rollback.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct UndoOptions {
-    /// The revision to roll back to, as listed by `kubectl ordered history`; 0, the default, is the previous one
+    /// The revision to roll back to, as listed by `kubectl ordered history`; 0, the default, is the last other one that served
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
     pub(crate) to_revision: i64,
     /// Pass all pause points of the rollback
@@ -129,7 +129,7 @@ async fn wait_for_start(connection: &Connection, name: &str, generation: i64) ->
     }
 }
 
-/// The revision of that number; 0 is the newest one that is not current.
+/// The revision of that number; 0 is the last other one that served.
 pub(crate) fn target<'a>(
     revisions: &'a [Revision],
     number: i64,
@@ -138,12 +138,17 @@ pub(crate) fn target<'a>(
     if number > 0 {
         return named(revisions, number, name);
     }
-    let Some(found) = revisions.iter().find(|revision| !revision.current) else {
+    if let Some(found) = revisions.iter().find(|revision| revision.back) {
+        return Ok(found);
+    }
+    if revisions.iter().all(|revision| revision.current) {
         bail!(
             "{name} has no other revision to roll back to\nhint: `kubectl ordered history {name}{flags}` lists them"
         );
-    };
-    Ok(found)
+    }
+    bail!(
+        "{name} has no other revision that served\nhint: roll back to one of them with `kubectl ordered undo {name} --to-revision N{flags}`; `kubectl ordered history {name}{flags}` lists them"
+    );
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::revisions::Revision;
 use crate::testing::{aborted, at_declared, at_revision, observed_state, paused_before, pod};
 
 fn revisions(state: &ObservedState) -> Vec<Revision> {
+    let back = ordereddeployment_planner::last_served(&state.deployment, &state.sets);
     let revision = |set: &ordereddeployment_planner::Set| Revision {
         number: set.revision,
         set: set.name.clone(),
@@ -24,6 +25,7 @@ fn revisions(state: &ObservedState) -> Vec<Revision> {
         created: set.created,
         pods: 0,
         current: ordereddeployment_planner::is_of(set, &state.deployment.spec.template),
+        back: back.is_some_and(|back| back.uid == set.uid),
     };
     let mut revisions: Vec<Revision> = state.sets.iter().map(revision).collect();
     revisions.sort_by_key(|revision| std::cmp::Reverse(revision.number));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::model::Cluster;
 
-fn config(cases: u32) -> ProptestConfig {
+pub(crate) fn config(cases: u32) -> ProptestConfig {
     let cases = std::env::var_os("PROPTEST_CASES").is_none().then_some(cases);
     let default =
         ProptestConfig { failure_persistence: None, max_shrink_iters: 4000, ..ProptestConfig::default() };
@@ -115,7 +115,7 @@ fn with(deployment: &OrderedDeployment, fields: &Value) -> Option<OrderedDeploym
 }
 
 /// The counts of a status.
-fn counts(status: &OrderedDeploymentStatus) -> Vec<i32> {
+pub(crate) fn counts(status: &OrderedDeploymentStatus) -> Vec<i32> {
     let counts = [
         status.replicas,
         status.updated_replicas,
@@ -213,7 +213,7 @@ proptest! {
 }
 
 /// A forged status, with placeholders for names of the cluster: `POD0` for a name, `UID0`, `HASH0`.
-fn status() -> impl Strategy<Value = Value> {
+pub(crate) fn status() -> impl Strategy<Value = Value> {
     let time = prop::sample::select(vec![
         "0000-01-01T00:00:00Z",
         "1970-01-01T00:00:00Z",
@@ -225,28 +225,60 @@ fn status() -> impl Strategy<Value = Value> {
     ]);
     let pod = prop::sample::select(vec!["0", "1", "2", "3", "9"]);
     let sizes = proptest::collection::btree_map(
-        prop::sample::select(vec!["HASH0", "HASH1", "other", ""]).prop_map(str::to_owned),
+        prop::sample::select(vec!["HASH0", "HASH1", "HASH2", "HASH3", "other", ""]).prop_map(str::to_owned),
         number(),
-        0..3,
+        0..4,
     );
     let sizes = sizes.prop_map(|sizes: BTreeMap<String, i32>| json!(sizes)).boxed();
     let revision = prop_oneof![3 => 1..4_i64, 1 => any::<i64>()].boxed();
     let hold = (
         (pod.clone(), any::<bool>(), revision.clone()),
         (time.clone(), proptest::option::of(time.clone()), proptest::option::of(any::<bool>()), number(), sizes.clone()),
+        proptest::option::weighted(0.3, (prop::sample::select(vec!["point-0", "point-1", "x"]), amount())),
     )
-        .prop_map(|((pod, before, revision), (since, until, deleted, replicas, sizes))| {
+        .prop_map(|((pod, before, revision), (since, until, deleted, replicas, sizes), declared)| {
             json!({
+                "declared": declared.map(|(name, number)| json!({"name": name, "afterUpdated": number})),
                 "id": format!("POD{pod}@{revision}"), "pod": format!("POD{pod}"), "podUID": format!("UID{pod}"),
                 "point": if before { "Before" } else { "After" }, "revision": revision,
                 "since": since, "until": until,
                 "deleted": deleted, "replicas": replicas, "sizes": sizes,
             })
         });
-    let rollout = (revision, prop::sample::select(vec!["HASH0", "HASH1", "other"]), number(), proptest::option::of(sizes.clone()))
-        .prop_map(|(revision, hash, replicas, from)| {
-            json!({"revision": revision, "templateHash": hash, "replicas": replicas, "scaledFrom": from})
+    let hash = prop::sample::select(vec!["HASH0", "HASH1", "HASH2", "HASH3", "other"]);
+    let pause = (number(), sizes.clone())
+        .prop_map(|(replicas, sizes)| json!({"replicas": replicas, "sizes": sizes}))
+        .boxed();
+    let from = (revision.clone(), hash.clone())
+        .prop_map(|(revision, hash)| json!({"revision": revision, "templateHash": hash}));
+    let rollout = (
+        (revision.clone(), hash.clone(), number(), any::<bool>()),
+        proptest::option::of(sizes.clone()),
+        proptest::option::of(from),
+        proptest::option::weighted(0.3, pause.clone()),
+    )
+        .prop_map(|((revision, hash, replicas, completed), scaled_from, from, suspended)| {
+            json!({"revision": revision, "templateHash": hash, "replicas": replicas, "scaledFrom": scaled_from,
+                   "from": from, "suspended": suspended, "completed": completed})
         });
+    let aborted = (revision.clone(), revision.clone(), hash, time.clone()).prop_map(|(revision, to, hash, at)| {
+        json!({"revision": revision, "to": to, "templateHash": hash, "at": at, "reason": "x"})
+    });
+    let point =
+        (prop::sample::select(vec!["point-0", "point-1", "point-2", "x"]), proptest::option::of(Just("n0")));
+    let points = proptest::collection::vec(
+        (point, time.clone())
+            .prop_map(|((name, group), at)| json!({"name": name, "group": group, "resumedAt": at})),
+        0..3,
+    );
+    let blocked =
+        (pod.clone(), time.clone()).prop_map(|(pod, at)| json!({"id": format!("POD{pod}@2"), "since": at}));
+    let history = (0..70_usize, time.clone(), revision.clone()).prop_map(|(count, at, revision)| {
+        json!(vec![
+            json!({"action": "Held", "revision": revision, "at": at, "reason": "x".repeat(count * 40)});
+            count
+        ])
+    });
     let passed =
         (pod, time.clone()).prop_map(|(pod, at)| json!({"podUID": format!("UID{pod}"), "resumedAt": at}));
     let resume =
@@ -264,11 +296,15 @@ fn status() -> impl Strategy<Value = Value> {
     let often = |strategy: BoxedStrategy<Value>| proptest::option::of(strategy);
     (
         (often(hold.boxed()), often(rollout.boxed()), proptest::collection::vec(passed, 0..2)),
-        (often(resume.prop_map(Value::from).boxed()), often((number(), sizes).prop_map(|(replicas, sizes)| json!({"replicas": replicas, "sizes": sizes})).boxed())),
+        (often(resume.prop_map(Value::from).boxed()), often(pause.boxed())),
+        (often(aborted.boxed()), often(points.prop_map(Value::from).boxed()), often(blocked.boxed()), often(history.boxed())),
+        (proptest::option::weighted(0.2, revision.clone()), proptest::option::weighted(0.2, revision)),
         (proptest::collection::vec(condition, 0..3), proptest::collection::vec(proptest::option::of(number()), 7)),
     )
-        .prop_map(|((hold, rollout, passed), (resume, pause), (conditions, counts))| {
+        .prop_map(|((hold, rollout, passed), (resume, pause), (aborted, points, blocked, history), (abort, retry), (conditions, counts))| {
             json!({
+                "aborted": aborted, "passedPoints": points, "blocked": blocked, "history": history,
+                "abortRequested": abort, "retryRequested": retry,
                 "hold": hold, "rollout": rollout, "passed": passed, "resumeRequested": resume, "pause": pause,
                 "conditions": conditions, "replicas": counts[0], "updatedReplicas": counts[1],
                 "readyReplicas": counts[2], "availableReplicas": counts[3], "unavailableReplicas": counts[4],
@@ -278,7 +314,7 @@ fn status() -> impl Strategy<Value = Value> {
 }
 
 /// The status, with the names of the cluster.
-fn forged(cluster: &Cluster, status: &Value) -> OrderedDeploymentStatus {
+pub(crate) fn forged(cluster: &Cluster, status: &Value) -> OrderedDeploymentStatus {
     let mut text = status.to_string();
     for (index, pod) in cluster.pods.iter().take(9).enumerate() {
         text =
@@ -341,6 +377,9 @@ proptest! {
                 break;
             }
             let revision = cluster.status().rollout.map_or(0, |rollout| rollout.revision);
+            if cluster.status().aborted.is_some() {
+                cluster.request_retry(revision);
+            }
             cluster.request_resume(&format!("{}@{revision}", names::ALL_POINTS));
             cluster.tick(600);
         }

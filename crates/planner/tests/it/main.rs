@@ -9,6 +9,7 @@ mod collected;
 mod declared;
 mod extremes;
 mod failures;
+mod forged;
 mod fuzz;
 mod migration;
 mod model;

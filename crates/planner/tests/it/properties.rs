@@ -13,7 +13,7 @@ use crate::model::Cluster;
 
 /// An event from outside.
 #[derive(Clone, Debug)]
-enum Happening {
+pub(crate) enum Happening {
     Step,
     Tick(i64),
     Image(u8),
@@ -121,7 +121,7 @@ fn bounds() -> impl Strategy<Value = (Value, Value)> {
     })
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+pub(crate) fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
         30 => Just(Happening::Step),
         10 => (1i64..5).prop_map(Happening::Tick),
@@ -173,7 +173,7 @@ fn deletion_order() -> impl Strategy<Value = Value> {
     })
 }
 
-fn spec() -> impl Strategy<Value = Value> {
+pub(crate) fn spec() -> impl Strategy<Value = Value> {
     let points = proptest::option::of(declared());
     let rest = (prop::bool::weighted(0.15), deletion_order(), prop::bool::weighted(0.2), 0i32..3, points);
     (0i32..15, bounds(), rest).prop_map(
@@ -198,7 +198,7 @@ fn spec() -> impl Strategy<Value = Value> {
     )
 }
 
-fn apply(cluster: &mut Cluster, happening: Happening) {
+pub(crate) fn apply(cluster: &mut Cluster, happening: Happening) {
     let count = cluster.active().count();
     let at = |index: usize| (count > 0).then(|| index % count.max(1));
     match happening {
@@ -319,7 +319,7 @@ fn request(cluster: &mut Cluster, happening: &Happening) {
 }
 
 /// Ends the interference: pods become ready, and every hold is resumed.
-fn finish(cluster: &mut Cluster, when_asked: bool) {
+pub(crate) fn finish(cluster: &mut Cluster, when_asked: bool) {
     cluster.edit(|spec| {
         spec.paused = false;
         spec.progress_deadline_action = ProgressDeadlineAction::Continue;

@@ -6,7 +6,7 @@ use super::{Case, Constraint, DEPLOYMENT, REPLICA_SET, keyword, labels, text};
 
 pub(super) const TOO_LONG: (&str, &str) = ("maxLength", "Too long");
 pub(super) const TOO_MANY: (&str, &str) = ("maxItems", "Too many");
-const TOO_MANY_PROPERTIES: (&str, &str) = ("maxProperties", "Too many");
+pub(super) const TOO_MANY_PROPERTIES: (&str, &str) = ("maxProperties", "Too many");
 pub(super) const UNSUPPORTED: (&str, &str) = ("enum", "Unsupported value");
 const TOO_SMALL: (&str, &str) = ("minimum", "should be greater than or equal to");
 const TOO_LARGE: (&str, &str) = ("maximum", "should be less than or equal to 2147483647");

@@ -2,8 +2,22 @@
 
 use serde_json::{Value, json};
 
-use super::parts::{TOO_MANY, UNSUPPORTED, after_updated, int32};
-use super::{Case, Constraint, DEPLOYMENT, REPLICA_SET, keyword, text};
+use super::parts::{TOO_LONG, TOO_MANY, TOO_MANY_PROPERTIES, UNSUPPORTED, after_updated, int32};
+use super::{Case, Constraint, DEPLOYMENT, REPLICA_SET, keyword, labels, text};
+
+/// The limits of the CRDs: a case at each of them is accepted, and one beyond it is refused.
+mod limits {
+    pub const NAME: usize = 253;
+    pub const ID: usize = 512;
+    pub const REASON: usize = 1024;
+    pub const TYPE: usize = 316;
+    pub const MESSAGE: usize = 32_768;
+    pub const TIME: usize = 64;
+    pub const SELECTOR: usize = 400_000;
+    pub const CONDITIONS: usize = 16;
+    pub const PASSED: usize = 1024;
+    pub const SIZES: usize = 1024;
+}
 
 const NO_TIME: (&str, &str) = ("format date-time", "must be of type date-time");
 const NOW: &str = "2025-01-01T00:00:00Z";
@@ -43,8 +57,21 @@ pub(super) fn cases() -> Vec<Case> {
     cases.extend(after_updated("status.hold.declared", &|value| {
         held(json!({"name": "canary", "afterUpdated": value}))
     }));
-    let entries = |count: usize| json!({"status": {"history": vec![history().whole; count]}});
-    cases.push(keyword(DEPLOYMENT, "status.history", TOO_MANY, entries(33), vec![entries(32), entries(0)]));
+    cases.push(list("history", 32, |_| history().whole));
+    cases.push(list("passed", limits::PASSED, |_| passed().whole));
+    cases.push(list("passedPoints", limits::PASSED, |_| passed_points().whole));
+    cases.push(list("conditions", limits::CONDITIONS, |at| {
+        let mut condition = condition().whole;
+        condition["type"] = json!(format!("Type{at}"));
+        condition
+    }));
+    for kind in [DEPLOYMENT, REPLICA_SET] {
+        let selector = |length: usize| json!({"status": {"selector": text(length)}});
+        let most = limits::SELECTOR;
+        cases.push(keyword(kind, "status.selector", TOO_LONG, selector(most + 1), vec![selector(most)]));
+    }
+    let too_long = held(json!({"name": "canary", "afterUpdated": format!("{}1%", "0".repeat(limits::ID))}));
+    cases.push(keyword(DEPLOYMENT, "status.hold.declared.afterUpdated", TOO_LONG, too_long, vec![]));
     let resume = |request: String| json!({"status": {"resumeRequested": request}});
     cases.push(keyword(
         DEPLOYMENT,
@@ -72,6 +99,8 @@ struct Part {
     numbers: &'static [&'static str],
     /// Fields with another keyword, what the server says, and a value that breaks it.
     broken: Vec<(&'static str, (&'static str, &'static str), Value)>,
+    /// Texts, times and sizes with their limits.
+    limits: &'static [(&'static str, usize)],
 }
 
 impl Part {
@@ -105,12 +134,44 @@ impl Part {
             let passes = vec![(self.wrap)(self.whole.clone())];
             keyword(DEPLOYMENT, &format!("{}.{field}", self.at), *says, (self.wrap)(part), passes)
         });
-        required.chain(numbers).chain(broken).collect()
+        let limited = self.limits.iter().map(|(field, most)| {
+            let with = |length: usize| {
+                let mut part = self.whole.clone();
+                part[*field] = match &part[*field] {
+                    Value::String(now) if now == NOW => {
+                        json!(format!("{}.{}Z", &NOW[..19], "0".repeat(length - 21)))
+                    }
+                    Value::Object(_) => labels(length)
+                        .as_object()
+                        .into_iter()
+                        .flatten()
+                        .map(|(key, _)| (key.clone(), json!(1)))
+                        .collect(),
+                    _ => json!(text(length)),
+                };
+                (self.wrap)(part)
+            };
+            let says = if self.whole[*field].is_object() { TOO_MANY_PROPERTIES } else { TOO_LONG };
+            keyword(DEPLOYMENT, &format!("{}.{field}", self.at), says, with(most + 1), vec![with(*most)])
+        });
+        required.chain(numbers).chain(broken).chain(limited).collect()
     }
 }
 
-fn conditions() -> Vec<Case> {
-    let part = Part {
+/// A list with so many entries at most.
+fn list(field: &str, most: usize, entry: impl Fn(usize) -> Value) -> Case {
+    let entries = |count: usize| json!({"status": {field: (0..count).map(&entry).collect::<Vec<_>>()}});
+    keyword(
+        DEPLOYMENT,
+        &format!("status.{field}"),
+        TOO_MANY,
+        entries(most + 1),
+        vec![entries(most), entries(0)],
+    )
+}
+
+fn condition() -> Part {
+    Part {
         at: "status.conditions[]",
         whole: json!({
             "type": "Available", "status": "True", "reason": "Enough", "message": "Enough pods are available.",
@@ -124,7 +185,18 @@ fn conditions() -> Vec<Case> {
             ("lastTransitionTime", NO_TIME, json!("yesterday")),
             ("lastUpdateTime", NO_TIME, json!("yesterday")),
         ],
-    };
+        limits: &[
+            ("type", limits::TYPE),
+            ("reason", limits::REASON),
+            ("message", limits::MESSAGE),
+            ("lastTransitionTime", limits::TIME),
+            ("lastUpdateTime", limits::TIME),
+        ],
+    }
+}
+
+fn conditions() -> Vec<Case> {
+    let part = condition();
     let twice = json!({"status": {"conditions": [part.whole, part.whole]}});
     let mut other = part.whole.clone();
     other["type"] = json!("Progressing");
@@ -150,6 +222,7 @@ fn rollout() -> Part {
         wrap: |rollout| json!({"status": {"rollout": rollout}}),
         numbers: &["replicas", "scaledFrom{}"],
         broken: vec![],
+        limits: &[("templateHash", limits::NAME), ("scaledFrom", limits::SIZES)],
     }
 }
 
@@ -168,6 +241,7 @@ fn rollout_from() -> Part {
         wrap: |from| rollout_with("from", from),
         numbers: &[],
         broken: vec![],
+        limits: &[("templateHash", limits::NAME)],
     }
 }
 
@@ -190,6 +264,7 @@ fn hold_declared() -> Part {
         wrap: held,
         numbers: &[],
         broken: vec![],
+        limits: &[("name", limits::NAME), ("group", limits::NAME)],
     }
 }
 
@@ -209,6 +284,15 @@ fn hold() -> Part {
             ("since", NO_TIME, json!("yesterday")),
             ("until", NO_TIME, json!("tomorrow")),
         ],
+        limits: &[
+            ("id", limits::ID),
+            ("pod", limits::NAME),
+            ("podUID", limits::NAME),
+            ("node", limits::NAME),
+            ("since", limits::TIME),
+            ("until", limits::TIME),
+            ("sizes", limits::SIZES),
+        ],
     }
 }
 
@@ -220,6 +304,7 @@ fn blocked() -> Part {
         wrap: |blocked| json!({"status": {"blocked": blocked}}),
         numbers: &[],
         broken: vec![("since", NO_TIME, json!("yesterday"))],
+        limits: &[("id", limits::ID), ("since", limits::TIME)],
     }
 }
 
@@ -231,6 +316,7 @@ fn passed() -> Part {
         wrap: |passed| json!({"status": {"passed": [passed]}}),
         numbers: &[],
         broken: vec![("resumedAt", NO_TIME, json!("yesterday"))],
+        limits: &[("podUID", limits::NAME), ("resumedAt", limits::TIME)],
     }
 }
 
@@ -242,6 +328,7 @@ fn passed_points() -> Part {
         wrap: |passed| json!({"status": {"passedPoints": [passed]}}),
         numbers: &[],
         broken: vec![("resumedAt", NO_TIME, json!("yesterday"))],
+        limits: &[("name", limits::NAME), ("group", limits::NAME), ("resumedAt", limits::TIME)],
     }
 }
 
@@ -253,6 +340,7 @@ fn aborted() -> Part {
         wrap: |aborted| json!({"status": {"aborted": aborted}}),
         numbers: &[],
         broken: vec![("at", NO_TIME, json!("yesterday"))],
+        limits: &[("templateHash", limits::NAME), ("at", limits::TIME), ("reason", limits::REASON)],
     }
 }
 
@@ -264,6 +352,7 @@ fn history() -> Part {
         wrap: |entry| json!({"status": {"history": [entry]}}),
         numbers: &[],
         broken: vec![("action", UNSUPPORTED, json!("Paused")), ("at", NO_TIME, json!("yesterday"))],
+        limits: &[("id", limits::ID), ("at", limits::TIME), ("reason", limits::REASON)],
     }
 }
 
@@ -275,5 +364,6 @@ fn pause() -> Part {
         wrap: |pause| json!({"status": {"pause": pause}}),
         numbers: &["replicas", "sizes{}"],
         broken: vec![],
+        limits: &[("sizes", limits::SIZES)],
     }
 }

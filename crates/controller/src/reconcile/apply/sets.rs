@@ -31,9 +31,15 @@ impl Reconciler<'_> {
         };
         let Some(entry) = self.observation.set(uid) else { return vec![Effect::DecideAgain] };
         match change {
-            SetChange::Update { replicas, revision, min_ready_seconds, .. } => {
+            SetChange::Update { replicas, revision, min_ready_seconds, served, .. } => {
                 let cause = revision.is_some().then(|| self.change_cause()).flatten();
-                let patch = set_patch(entry, *replicas, *revision, *min_ready_seconds, cause);
+                let number = |number: &Option<i64>| number.map(|number| number.to_string());
+                let annotations = [
+                    (annotation::REVISION, number(revision)),
+                    (annotation::SERVED, number(served)),
+                    (annotation::CHANGE_CAUSE, cause),
+                ];
+                let patch = set_patch(entry, *replicas, *min_ready_seconds, annotations);
                 self.update_set(entry, &patch, |_| None).await
             }
             SetChange::Equal { equal_templates, .. } => self.remember_equal(entry, equal_templates).await,
@@ -209,11 +215,13 @@ fn change_of_spec(sent: &OrderedReplicaSet, came: &OrderedReplicaSet) -> Option<
 
 /// The field that was sent and came back changed.
 fn unkept(patch: &Value, set: &OrderedReplicaSet) -> Option<String> {
-    let revision = set.annotations().get(annotation::REVISION).map(|revision| json!(revision));
+    let stored = |key: &str| set.annotations().get(key).map(|value| json!(value));
+    let asked = |key: &str| &patch["metadata"]["annotations"][key];
     let fields = [
         ("spec.replicas", &patch["spec"]["replicas"], Some(json!(set.spec.replicas))),
         ("spec.minReadySeconds", &patch["spec"]["minReadySeconds"], Some(json!(set.spec.min_ready_seconds))),
-        (annotation::REVISION, &patch["metadata"]["annotations"][annotation::REVISION], revision),
+        (annotation::REVISION, asked(annotation::REVISION), stored(annotation::REVISION)),
+        (annotation::SERVED, asked(annotation::SERVED), stored(annotation::SERVED)),
     ];
     let mut unkept =
         fields.into_iter().filter(|(_, sent, came)| !sent.is_null() && came.as_ref() != Some(sent));
@@ -223,14 +231,12 @@ fn unkept(patch: &Value, set: &OrderedReplicaSet) -> Option<String> {
 fn set_patch(
     entry: &SetEntry,
     replicas: Option<i32>,
-    revision: Option<i64>,
     min_ready_seconds: Option<i32>,
-    cause: Option<String>,
+    annotations: [(&str, Option<String>); 3],
 ) -> Value {
-    let mut annotations = Map::new();
-    annotations
-        .extend(revision.map(|revision| (annotation::REVISION.to_owned(), json!(revision.to_string()))));
-    annotations.extend(cause.map(|cause| (annotation::CHANGE_CAUSE.to_owned(), json!(cause))));
+    let annotations = annotations.into_iter();
+    let annotations: Map<String, Value> =
+        annotations.filter_map(|(key, value)| Some((key.to_owned(), json!(value?)))).collect();
     let mut metadata = Map::new();
     metadata.insert("resourceVersion".to_owned(), json!(entry.object.metadata.resource_version));
     if !annotations.is_empty() {

@@ -1,0 +1,62 @@
+//! Which revisions served, and which of them an abort rolls back to. An annotation of each set says so: whoever may write the status
+//! of the object cannot write it.
+//!
+//! Sets of a controller before this annotation do not have it. While no set has it, what the status says is believed, and written to
+//! the sets.
+
+use std::sync::Arc;
+
+use ordereddeployment_api::{ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, names::condition};
+
+use crate::inventory::Inventory;
+use crate::revision::is_of;
+use crate::{Set, SetChange};
+
+/// The set of the last revision that served, besides the current template's: an abort, and an undo without a revision, go back to it.
+#[must_use]
+pub fn last_served<'a>(deployment: &OrderedDeployment, sets: &'a [Set]) -> Option<&'a Set> {
+    back(sets, deployment.stored_status(), |set| is_of(set, &deployment.spec.template))
+}
+
+/// [`last_served`], where these sets are of the current template.
+pub(crate) fn back<'a>(
+    sets: &'a [Set],
+    status: &OrderedDeploymentStatus,
+    is_current: impl Fn(&Set) -> bool,
+) -> Option<&'a Set> {
+    let others = sets.iter().filter(|set| !set.terminating && !is_current(set));
+    if is_unrecorded(sets) {
+        return by_status(status).find_map(|hash| others.clone().find(|set| set.hash == hash));
+    }
+    let served = others.filter(|set| set.served.is_some_and(|served| served > 0));
+    served.max_by_key(|set| (set.served, set.revision))
+}
+
+/// Whether no set says whether it served.
+pub(crate) fn is_unrecorded(sets: &[Set]) -> bool {
+    sets.iter().all(|set| set.served.is_none())
+}
+
+/// The hashes of the revisions that were complete, as the status says, the last one first.
+fn by_status(status: &OrderedDeploymentStatus) -> impl Iterator<Item = &str> {
+    // The first controllers stored only the condition.
+    let complete = status.condition(condition::COMPLETE);
+    let is_complete = complete.is_some_and(|complete| complete.status == ConditionStatus::True);
+    let rollout = status.rollout.as_ref();
+    let own = rollout.filter(|rollout| rollout.completed || is_complete);
+    let own = own.map(|rollout| rollout.template_hash.as_str());
+    let from = rollout.and_then(|rollout| rollout.from.as_ref()).map(|from| from.template_hash.as_str());
+    own.into_iter().chain(from)
+}
+
+/// The change that writes to a set what is believed of the status.
+pub(crate) fn migrated(inventory: &Inventory<'_>) -> Option<SetChange> {
+    let set = inventory.back.filter(|_| is_unrecorded(&inventory.snapshot.sets))?;
+    Some(SetChange::Update {
+        uid: Arc::clone(&set.uid),
+        replicas: None,
+        revision: None,
+        min_ready_seconds: None,
+        served: Some(set.revision.max(1)),
+    })
+}
