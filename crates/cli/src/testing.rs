@@ -127,7 +127,10 @@ fn set(image: &str, pods: &[Pod]) -> OrderedReplicaSet {
         "metadata": {
             "name": format!("web-{}", hash(image)), "namespace": "shop", "uid": hash(image),
             "labels": {"app": "web", "pod-template-hash": hash(image)},
-            "annotations": {"ordereddeployment.io/revision": image.trim_start_matches("web:")},
+            "annotations": {
+                "ordereddeployment.io/revision": image.trim_start_matches("web:"),
+                "ordereddeployment.io/served": image.trim_start_matches("web:"),
+            },
             "creationTimestamp": "2030-01-01T10:00:00Z",
         },
         "spec": {

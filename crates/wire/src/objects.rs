@@ -143,7 +143,7 @@ mod tests {
             json!({
                 "name": "web-h", "namespace": "shop",
                 "labels": {"app": "web", "tier": "front", "pod-template-hash": "h"},
-                "annotations": {"ordereddeployment.io/revision": "4", "kubernetes.io/change-cause": "new image"},
+                "annotations": {"ordereddeployment.io/revision": "4", "ordereddeployment.io/served": "0", "kubernetes.io/change-cause": "new image"},
                 "ownerReferences": [{"apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
                                      "name": "web", "uid": "d1", "controller": true, "blockOwnerDeletion": true}],
             })

@@ -91,6 +91,7 @@ pub(crate) fn replica_set(set: &DynamicObject, replicas: i64, mark: Option<&str>
     if let Some(revision) = annotations.remove(annotation::REVISION) {
         annotations.insert(REVISION.to_owned(), revision);
     }
+    annotations.remove(annotation::SERVED);
     let mut spec = set.data.get("spec").cloned().unwrap_or_default();
     spec["replicas"] = replicas.into();
     if let Some(mark) = mark {

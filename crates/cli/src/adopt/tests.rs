@@ -177,8 +177,10 @@ impl Cluster {
         objects.extend(self.list(Kind::OrderedReplicaSet).await);
         for object in objects.iter().chain([&object]) {
             let mut keys = object.annotations().keys().chain(object.labels().keys());
-            let is_mark =
-                |key: &&String| key.starts_with("ordereddeployment.io/") && *key != annotation::REVISION;
+            let is_own = |key: &str| {
+                key == annotation::REVISION || (key == annotation::SERVED && direction == Direction::Forward)
+            };
+            let is_mark = |key: &&String| key.starts_with("ordereddeployment.io/") && !is_own(key);
             assert_eq!(
                 keys.find(is_mark),
                 None,

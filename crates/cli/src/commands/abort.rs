@@ -64,7 +64,7 @@ pub(crate) async fn abort(
     }
     let revision = abortable((name, flags), &status)?;
     let revisions = revisions::read(connection, &found).await?;
-    if !revisions.iter().any(|revision| revision.back) {
+    if !revisions.is_empty() && !revisions.iter().any(|revision| revision.back) {
         return Err(nothing_served((name, flags), revision));
     }
     let what = format!("abort of revision {revision}");
