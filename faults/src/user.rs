@@ -346,7 +346,11 @@ impl User {
                     "spec": like["spec"],
                 });
                 let path = collection(&forged);
-                let forged = self.call(post(&path), Some(&forged)).await?;
+                let forged = match self.call(post(&path), Some(&forged)).await {
+                    // It was forged before, and may still be there.
+                    Err(error) if error.code == 409 => return Ok(()),
+                    answer => answer?,
+                };
                 self.create(&pod(Some(&forged), 0)).await?;
                 if is_terminating {
                     let path = format!("{path}/{}", forged["metadata"]["name"].as_str().unwrap_or_default());

@@ -22,20 +22,6 @@ mod limits {
 const NO_TIME: (&str, &str) = ("format date-time", "must be of type date-time");
 const NOW: &str = "2025-01-01T00:00:00Z";
 
-/// The limits of the fields.
-mod limits {
-    pub(super) const NAME: usize = 253;
-    pub(super) const ID: usize = 512;
-    pub(super) const REASON: usize = 1024;
-    pub(super) const TYPE: usize = 316;
-    pub(super) const MESSAGE: usize = 32_768;
-    pub(super) const TIME: usize = 64;
-    pub(super) const SELECTOR: usize = 400_000;
-    pub(super) const CONDITIONS: usize = 16;
-    pub(super) const PASSED: usize = 1024;
-    pub(super) const SIZES: usize = 1024;
-}
-
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = counts(
         DEPLOYMENT,
