@@ -6,6 +6,7 @@
 mod amount;
 mod crds;
 mod duration;
+mod limited;
 pub mod limits;
 pub mod names;
 mod ordered_deployment;

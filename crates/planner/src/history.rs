@@ -184,11 +184,23 @@ pub(crate) fn countable(inventory: &Inventory<'_>, mut sizes: Sizes, creates: &S
     sizes
 }
 
+/// The change that writes to a set what is believed of the status.
+fn migrated(inventory: &Inventory<'_>) -> Option<SetChange> {
+    let set = inventory.back.filter(|_| served::is_unrecorded(&inventory.snapshot.sets))?;
+    Some(SetChange::Update {
+        uid: std::sync::Arc::clone(&set.uid),
+        replicas: None,
+        revision: None,
+        min_ready_seconds: None,
+        served: Some(set.revision.max(1)),
+    })
+}
+
 /// The changes that give the sets these sizes. Sets that grow come first: a reader that sums the sizes between two writes,
 /// such as the disruption controller, then finds too many pods rather than too few.
 pub(crate) fn set_changes(state: &State<'_, '_>, sizes: &Sizes) -> Vec<SetChange> {
     let inventory = state.inventory;
-    let (mut changes, mut shrinking) = (Vec::from_iter(served::migrated(inventory)), Vec::new());
+    let (mut changes, mut shrinking) = (Vec::from_iter(migrated(inventory)), Vec::new());
     let size = |hash: &str| {
         let size = sizes.get(hash).copied().unwrap_or(0);
         i32::try_from(size).unwrap_or(i32::MAX)

@@ -4,13 +4,10 @@
 //! Sets of a controller before this annotation do not have it. While no set has it, what the status says is believed, and written to
 //! the sets.
 
-use std::sync::Arc;
-
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, names::condition};
 
-use crate::inventory::Inventory;
+use crate::Set;
 use crate::revision::is_of;
-use crate::{Set, SetChange};
 
 /// The set of the last revision that served, besides the current template's: an abort, and an undo without a revision, go back to it.
 #[must_use]
@@ -47,16 +44,4 @@ fn by_status(status: &OrderedDeploymentStatus) -> impl Iterator<Item = &str> {
     let own = own.map(|rollout| rollout.template_hash.as_str());
     let from = rollout.and_then(|rollout| rollout.from.as_ref()).map(|from| from.template_hash.as_str());
     own.into_iter().chain(from)
-}
-
-/// The change that writes to a set what is believed of the status.
-pub(crate) fn migrated(inventory: &Inventory<'_>) -> Option<SetChange> {
-    let set = inventory.back.filter(|_| is_unrecorded(&inventory.snapshot.sets))?;
-    Some(SetChange::Update {
-        uid: Arc::clone(&set.uid),
-        replicas: None,
-        revision: None,
-        min_ready_seconds: None,
-        served: Some(set.revision.max(1)),
-    })
 }
