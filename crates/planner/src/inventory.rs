@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{
-    Aborted, DeclaredPausePoint, OrderedDeploymentSpec, OrderedDeploymentStatus, PausePoint,
-    PodReplacementPolicy, StrategyType, names::ALL_POINTS,
+    Aborted, OrderedDeploymentSpec, OrderedDeploymentStatus, PausePoint, PodReplacementPolicy, StrategyType,
+    names::ALL_POINTS,
 };
-use ordereddeployment_sorter::{self as sorter, NodeFacts, NodeRule, Order, Pods, Why};
+use ordereddeployment_sorter::{self as sorter, NodeFacts, Order, Pods, Why};
 use rustc_hash::FxBuildHasher;
 
 use crate::backoff::Backoff;
+use crate::node_rules::{points_need_nodes, rules_of};
 use crate::revision::Revision;
 use crate::{Pod, Point, Set, Snapshot, served};
 
@@ -233,7 +234,7 @@ impl<'a> Inventory<'a> {
             });
         }
         self.backoff = Backoff::of_failed(failed, snapshot.now);
-        let rules = node_rules(self.spec);
+        let rules = rules_of(self.spec);
         self.missing_nodes = pods.missing_nodes(&rules, &snapshot.nodes);
         if !self.aborts() && points_need_nodes(self.spec) {
             let nodes = found.iter().filter_map(|ranked| ranked.pod.facts.node.as_ref());
@@ -477,23 +478,6 @@ fn is_set_without_owner(snapshot: &Snapshot) -> bool {
     let is_controlled =
         metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
     is_set && !is_controlled
-}
-
-/// Whether a declared pause point reads nodes.
-fn points_need_nodes(spec: &OrderedDeploymentSpec) -> bool {
-    let needs =
-        |point: &DeclaredPausePoint| point.before_nodes.is_some() || point.between_node_groups.is_some();
-    spec.strategy.points().any(needs)
-}
-
-/// Whether decisions about this spec read nodes.
-#[must_use]
-pub fn needs_nodes(spec: &OrderedDeploymentSpec) -> bool {
-    !node_rules(spec).is_empty() || points_need_nodes(spec)
-}
-
-fn node_rules(spec: &OrderedDeploymentSpec) -> Vec<NodeRule> {
-    spec.deletion_order.as_ref().map(crate::node_rules).unwrap_or_default()
 }
 
 /// When the pod becomes available, if it is ready. As Kubernetes' `IsPodAvailable` in `pkg/api/v1/pod/util.go`.

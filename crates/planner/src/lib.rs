@@ -42,14 +42,13 @@ pub use barrier::held;
 pub use comparison::{Answer, Comparison};
 pub use conditions::seconds as whole_seconds;
 pub use decide::decide;
-pub use inventory::needs_nodes;
 pub use migration::{is_handed_back, sources};
 pub use model::{
     Act, ComparisonResult, Create, Decision, DeleteGroup, DryRun, Event, EventType, Failed, Failure,
     FailureKind, Malformed, Pod, Point, Purpose, Read, Record, Regarding, Set, SetChange, Snapshot, Source,
     Target,
 };
-pub use node_rules::node_rules;
+pub use node_rules::{needs_nodes, node_rules};
 pub use replica_sets::{decide_sets, pauses};
 pub use revision::{is_of, make_hashes_unique, to_compare};
 pub use rollout_order::{BarrierPlace, Place, RolloutOrder, rollout_order};

@@ -1,6 +1,9 @@
 //! Converts `deletionOrder.nodePriorities` for the sorter. No matching happens here.
 
-use ordereddeployment_api::{DeletionOrder, LabelSelector, LabelSelectorOperator, NodePriority};
+use ordereddeployment_api::{
+    DeclaredPausePoint, DeletionOrder, LabelSelector, LabelSelectorOperator, NodePriority,
+    OrderedDeploymentSpec,
+};
 use ordereddeployment_sorter::{Grant, NodeRule, Requirement};
 
 /// The rules, in their order. A rule without a grant, which validation refuses, grants priority 0.
@@ -40,4 +43,22 @@ fn requirements(selector: &LabelSelector) -> Vec<Requirement> {
         }
     });
     equal.chain(others).collect()
+}
+
+/// Whether a declared pause point reads nodes.
+pub(crate) fn points_need_nodes(spec: &OrderedDeploymentSpec) -> bool {
+    let needs =
+        |point: &DeclaredPausePoint| point.before_nodes.is_some() || point.between_node_groups.is_some();
+    spec.strategy.points().any(needs)
+}
+
+/// Whether decisions about this spec read nodes.
+#[must_use]
+pub fn needs_nodes(spec: &OrderedDeploymentSpec) -> bool {
+    !rules_of(spec).is_empty() || points_need_nodes(spec)
+}
+
+/// The rules of a spec, in their order.
+pub(crate) fn rules_of(spec: &OrderedDeploymentSpec) -> Vec<NodeRule> {
+    spec.deletion_order.as_ref().map(node_rules).unwrap_or_default()
 }
