@@ -58,7 +58,12 @@ impl<'a> View<'a> {
 
     /// Whether a rollout is in progress, as far as the status says.
     fn rolls(&self) -> bool {
-        let is_unfinished = |rollout: &Rollout| !rollout.completed && self.back().is_some();
+        let has_served = |rollout: &Rollout| {
+            let set = crate::view::current_set(self).filter(|_| !self.aborts);
+            set.is_some_and(|set| set.hash == rollout.template_hash && set.served == Some(rollout.revision))
+        };
+        let is_unfinished =
+            |rollout: &Rollout| !rollout.completed && !has_served(rollout) && self.back().is_some();
         self.old().next().is_some() || self.status.rollout.as_ref().is_some_and(is_unfinished)
     }
 

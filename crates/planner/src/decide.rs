@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use ordereddeployment_api::names::{condition, reason};
 
 use crate::barrier::held;
-use crate::inventory::{Inventory, RankedPod};
+use crate::inventory::{Inventory, RankedPod, count};
 use crate::migration::Migration;
 use crate::phase::{Phase, State};
 use crate::pod_changes::{self, PodChanges, create_failed};
@@ -158,6 +158,11 @@ fn unclaimed(state: &State<'_, '_>) -> Act {
 fn act(state: &State<'_, '_>, changes: &PodChanges) -> Act {
     let inventory = state.inventory;
     let mut sets = history::set_changes(state, &changes.sizes);
+    let may_lag = history::may_lag(state, &sets);
+    if may_lag && is_last(inventory, changes) {
+        // One write of each set has its final size and, if it serves then, says so.
+        sets.clear();
+    }
     let mut creates = pod_changes::creates(inventory, changes);
     if !history::has_current_set(inventory, &sets) {
         creates.retain(|create| create.hash != inventory.hash);
@@ -174,9 +179,15 @@ fn act(state: &State<'_, '_>, changes: &PodChanges) -> Act {
     // Published once, with the status that has the same message.
     events.extend(template_comparison::overdue(inventory).filter(|_| is_idle));
     let requeue = requeue(inventory, &status, changes);
-    let may_lag = history::may_lag(state, &sets);
     let deletes = changes.deletes.clone();
     Act { sets, may_lag, creates, deletes, events, status, requeue, points, ..Act::default() }
+}
+
+/// Whether these changes leave no old pod.
+fn is_last(inventory: &Inventory<'_>, changes: &PodChanges) -> bool {
+    let targets = changes.deletes.iter().flat_map(|group| &group.targets);
+    let old = targets.filter(|target| !inventory.is_current_set(&target.pod.set));
+    count(old) == inventory.old_count()
 }
 
 /// The pause points ahead of the rollout after these changes: one whose pod the rollout deletes in order is not lost.

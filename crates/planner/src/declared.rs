@@ -104,7 +104,8 @@ pub(crate) fn first_group<'c>(inventory: &'c Inventory<'_>) -> Option<(&'c str, 
 /// The most updated pods until the next point with `afterUpdated` is passed. `None`: no such point is ahead, or no rollout
 /// is in progress.
 pub(crate) fn most_updated(inventory: &Inventory<'_>) -> Option<i64> {
-    let goes_on = |rollout: &Rollout| !rollout.completed && inventory.back.is_some();
+    let goes_on =
+        |rollout: &Rollout| !rollout.completed && !inventory.has_served() && inventory.back.is_some();
     if !inventory.status.rollout.as_ref().is_some_and(goes_on) && inventory.old_count() == 0 {
         return None;
     }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use ordereddeployment_api::OrderedDeploymentStatus;
+use ordereddeployment_api::names::reason;
+use ordereddeployment_planner::{Decision, DryRun, SetChange};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -96,6 +98,163 @@ fn an_abort_goes_to_the_revision_that_served_whatever_the_status_says() {
     cluster.settle();
     assert_eq!(images(&cluster), BTreeSet::from(["v3".to_owned()]));
     assert_eq!(cluster.status().aborted.unwrap().to, 3);
+}
+
+#[test]
+fn a_corrected_field_is_named_in_one_event() {
+    let mut cluster = third(&of_four());
+    cluster.set_image("v4");
+    cluster.step();
+    let from = json!({"revision": 1, "templateHash": hash_of(&cluster, "v1")});
+    patch(&mut cluster, &json!({"rollout": {"from": from, "revision": 99}}));
+    cluster.settle();
+    let events: Vec<_> =
+        cluster.events.iter().filter(|event| event.reason == reason::STATUS_CORRECTED).collect();
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert!(events[0].message.ends_with(": rollout.revision, rollout.from"), "{}", events[0].message);
+    assert!(cluster.is_complete());
+}
+
+#[test]
+fn what_is_too_long_in_a_status_is_cut() {
+    let mut cluster = third(&of_four());
+    let passed = json!({"podUID": "x", "resumedAt": "2023-11-14T22:13:20Z"});
+    let selector = "x".repeat(1_000_000);
+    patch(&mut cluster, &json!({"passed": vec![passed; 5000], "selector": selector}));
+    cluster.step();
+    assert_eq!(cluster.status().passed.unwrap().len(), 1);
+    cluster.settle();
+    assert!(!cluster.status().limit());
+    assert_eq!(cluster.count_events(reason::STATUS_CORRECTED), 1);
+}
+
+#[test]
+fn a_hold_whose_number_is_forged_makes_no_updated_pod_beyond_its_point() {
+    let points = json!([{"name": "canary", "afterUpdated": 1}]);
+    let bounds = json!({"maxSurge": 1, "maxUnavailable": 1});
+    let mut cluster = Cluster::running(
+        &json!({"replicas": 4, "strategy": {"rollingUpdate": bounds, "pausePoints": points}}),
+    );
+    cluster.set_image("v2");
+    cluster.settle();
+    let sizes = json!({hash_of(&cluster, "v1"): 0, hash_of(&cluster, "v2"): 4});
+    patch(&mut cluster, &json!({"hold": {"sizes": sizes, "declared": {"afterUpdated": "100%"}}}));
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (3, 1));
+}
+
+#[test]
+fn forged_sizes_of_a_hold_delete_no_pod_that_the_replicas_or_the_floor_keep() {
+    // At its own D, the hold has four pods: nothing goes.
+    let points = json!([{"name": "canary", "afterUpdated": 1}]);
+    let bounds = json!({"maxSurge": 1, "maxUnavailable": 1});
+    let mut cluster = Cluster::running(
+        &json!({"replicas": 4, "strategy": {"rollingUpdate": bounds, "pausePoints": points}}),
+    );
+    cluster.set_image("v2");
+    cluster.settle();
+    let sizes = json!({hash_of(&cluster, "v1"): 0, hash_of(&cluster, "v2"): 1});
+    patch(&mut cluster, &json!({"hold": {"sizes": sizes}}));
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (3, 1));
+    // Of five, one may go, and all available ones are needed.
+    let mut cluster = Cluster::running(&of_four());
+    cluster.broken.insert("v2".to_owned());
+    cluster.set_image("v2");
+    cluster.settle();
+    let sizes = json!({hash_of(&cluster, "v1"): 0, hash_of(&cluster, "v2"): 4});
+    let hold = json!({
+        "id": "x@2", "pod": "x", "podUID": "x", "point": "Before", "revision": 2,
+        "since": "2023-11-14T22:13:20Z", "until": "2043-11-14T22:13:20Z", "replicas": 4, "sizes": sizes,
+    });
+    patch(&mut cluster, &json!({"hold": hold}));
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (4, 1));
+}
+
+#[test]
+fn a_rollout_marks_its_set_as_served_together_with_its_final_size() {
+    let mut cluster = Cluster::running(&of_four());
+    cluster.set_image("v2");
+    let mut marks = Vec::new();
+    for _ in 0..40 {
+        let (_, decision) = cluster.decide(|_| DryRun::Accepted);
+        if let Decision::Act(act) = decision {
+            marks.extend(act.sets.into_iter().filter_map(|change| match change {
+                SetChange::Update { served: Some(served), replicas, .. } => Some((served, replicas)),
+                _ => None,
+            }));
+        }
+        cluster.step();
+        cluster.tick(1);
+    }
+    assert_eq!(marks, [(2, Some(4))]);
+    let served: Vec<_> = cluster.sets.iter().map(|set| set.served).collect();
+    assert_eq!(served, [Some(1), Some(2)]);
+}
+
+#[test]
+fn a_template_without_pods_has_not_served() {
+    let mut cluster = Cluster::running(&of_four());
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.settle();
+    cluster.set_image("v2");
+    cluster.settle();
+    assert!(cluster.is_complete());
+    cluster.broken.insert("v2".to_owned());
+    cluster.edit(|spec| spec.replicas = 4);
+    cluster.settle();
+    cluster.request_abort(2);
+    cluster.settle();
+    assert_eq!(images(&cluster), BTreeSet::from(["v1".to_owned()]));
+}
+
+/// The sets of an earlier controller say nothing of what served.
+fn as_before(cluster: &mut Cluster) {
+    cluster.sets.iter_mut().for_each(|set| set.served = None);
+}
+
+#[test]
+fn sets_of_an_earlier_controller_are_marked_as_the_status_says_and_can_be_gone_back_to() {
+    // At rest, both are marked.
+    let mut cluster = third(&of_four());
+    as_before(&mut cluster);
+    cluster.settle();
+    let served: Vec<_> = cluster.sets.iter().map(|set| set.served).collect();
+    assert_eq!(served, [None, Some(2), Some(3)]);
+    // In a rollout, an abort goes to what the status named.
+    cluster.broken.insert("v4".to_owned());
+    cluster.set_image("v4");
+    cluster.settle();
+    as_before(&mut cluster);
+    cluster.request_abort(4);
+    cluster.settle();
+    assert_eq!(images(&cluster), BTreeSet::from(["v3".to_owned()]));
+    // The template changed while no controller ran: the status says that the one before was complete.
+    let mut cluster = third(&of_four());
+    as_before(&mut cluster);
+    cluster.broken.insert("v4".to_owned());
+    cluster.set_image("v4");
+    cluster.settle();
+    cluster.request_abort(4);
+    cluster.settle();
+    assert_eq!(images(&cluster), BTreeSet::from(["v3".to_owned()]));
+}
+
+#[test]
+fn an_abort_goes_to_what_served_last_although_an_undo_gave_an_older_set_a_larger_revision() {
+    let mut cluster = Cluster::running(&of_four());
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.broken.insert("v1".to_owned());
+    cluster.set_image("v1");
+    cluster.settle();
+    cluster.broken.insert("v3".to_owned());
+    cluster.set_image("v3");
+    cluster.settle();
+    cluster.request_abort(4);
+    cluster.settle();
+    assert_eq!(images(&cluster), BTreeSet::from(["v2".to_owned()]));
 }
 
 /// A step of a history in which somebody writes the status.
