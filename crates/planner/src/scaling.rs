@@ -13,7 +13,7 @@ use crate::believed;
 use crate::declared;
 use crate::hold;
 use crate::inventory::{Inventory, RankedPod, count};
-use crate::kept::{alive, limit_updated, measure, narrow, sizes_now};
+use crate::kept::{alive, keeps_old, limit_updated, measure, narrow, sizes_now};
 use crate::phase::State;
 use crate::pod_changes::{Budget, PodChanges, create, create_failed, groups, old_terminating};
 use crate::sizes::{self, Sizes};
@@ -131,14 +131,17 @@ fn surplus_above(inventory: &Inventory<'_>, number: i64) -> i64 {
     (alive(inventory) - number).max(0)
 }
 
-/// These pods, in the order, without the available ones that the floor keeps.
+/// These pods, in the order, and in a rollout without the available ones that the floor keeps.
 fn within_floor<'c, 'a>(
     inventory: &Inventory<'_>,
     mut ranked_pods: Vec<&'c RankedPod<'a>>,
 ) -> Vec<&'c RankedPod<'a>> {
     ranked_pods.sort_unstable_by_key(|ranked| ranked.place);
-    let mut budget = Budget::of(inventory, 0);
-    ranked_pods.retain(|ranked| budget.take_available(ranked));
+    let is_rollout = inventory.old_count() > 0 || held(inventory.status).is_some() || keeps_old(inventory);
+    if is_rollout {
+        let mut budget = Budget::of(inventory, 0);
+        ranked_pods.retain(|ranked| budget.take_available(ranked));
+    }
     ranked_pods
 }
 

@@ -28,6 +28,22 @@ fn a_scale_down_deletes_the_first_of_the_order() {
 }
 
 #[test]
+fn a_scale_down_of_a_paused_object_without_a_rollout_deletes_the_first_of_the_order() {
+    let mut cluster = ten();
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    // Two available pods are first in the order, and few are available.
+    cluster.prioritize(&[9, 8]);
+    for unready in 2..10 {
+        cluster.pod(unready).facts.ready = false;
+    }
+    let names = [0, 1].map(|index| (cluster.pod(index).name.clone(), Purpose::Scale));
+    cluster.edit(|spec| spec.replicas = 8);
+    cluster.step();
+    assert_eq!(cluster.deleted, names);
+}
+
+#[test]
 fn zero_replicas_allow_no_pod_and_a_rollout_at_zero_completes() {
     let mut cluster = ten();
     cluster.edit(|spec| spec.replicas = 0);
