@@ -10,7 +10,7 @@ use kube::{Resource, ResourceExt};
 use kube_runtime::watcher;
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_sorter::{self as sorter, Context, Facts, Grant, NodeFacts, Nodes, Ranks};
-use ordereddeployment_wire::{Family, NamespacedUid, NodeView, PodView};
+use ordereddeployment_wire::{Family, NamespacedUid, NodeView, PodView, in_namespace};
 
 use crate::config::Config;
 use crate::decision::{Change, Costs, decide};
@@ -240,9 +240,8 @@ impl Index {
     }
 
     /// The pods of this namespace.
-    pub fn pods_in(&self, namespace: &Arc<str>) -> impl Iterator<Item = &NamespacedUid> {
-        let all = self.pods.all.range(NamespacedUid::first_of(namespace)..);
-        all.map(|(pod, _)| pod).take_while(move |pod| pod.namespace() == namespace)
+    pub fn pods_in<'i>(&'i self, namespace: &'i Arc<str>) -> impl Iterator<Item = &'i NamespacedUid> {
+        in_namespace(&self.pods.all, namespace).map(|(pod, _)| pod)
     }
 
     /// The change to write to that pod.

@@ -44,14 +44,15 @@ pub(crate) fn corrected(state: &State<'_, '_>) -> Option<Decision> {
 
 /// No number of pods is negative.
 fn numbers(status: &mut OrderedDeploymentStatus) -> Option<&'static str> {
-    let before = status.clone();
+    let mut is_changed = false;
+    let mut bound = |number: &mut i32| {
+        is_changed |= *number < 0;
+        *number = (*number).max(0);
+    };
     let rollout = status.rollout.as_mut();
     let suspended = rollout.and_then(|rollout| {
-        rollout.replicas = rollout.replicas.max(0);
-        let sizes = rollout.scaled_from.iter_mut().flat_map(std::collections::BTreeMap::values_mut);
-        for size in sizes {
-            *size = (*size).max(0);
-        }
+        bound(&mut rollout.replicas);
+        rollout.scaled_from.iter_mut().flat_map(std::collections::BTreeMap::values_mut).for_each(&mut bound);
         rollout.suspended.as_mut()
     });
     let hold = status.hold.as_mut().map(|hold| (&mut hold.replicas, &mut hold.sizes));
@@ -59,12 +60,10 @@ fn numbers(status: &mut OrderedDeploymentStatus) -> Option<&'static str> {
     for (replicas, sizes) in
         hold.into_iter().chain(pauses.map(|pause| (&mut pause.replicas, &mut pause.sizes)))
     {
-        *replicas = (*replicas).max(0);
-        for size in sizes.values_mut() {
-            *size = (*size).max(0);
-        }
+        bound(replicas);
+        sizes.values_mut().for_each(&mut bound);
     }
-    (*status != before).then_some("negative numbers")
+    is_changed.then_some("negative numbers")
 }
 
 /// The revision of the rollout follows those of the sets, and the revision of an abort is the one that served last.

@@ -96,12 +96,6 @@ pub fn new_pod(
     })
 }
 
-/// The owner reference of the OrderedDeployment that controls the set.
-#[must_use]
-pub fn owner_of(set: &OrderedReplicaSet) -> Option<&OwnerReference> {
-    Family::Ordered.deployment_of(&set.metadata)
-}
-
 /// The set's `pod-template-hash`.
 pub(crate) fn hash_of(set: &OrderedReplicaSet) -> Option<&str> {
     set.metadata.labels.as_ref()?.get(label::POD_TEMPLATE_HASH).map(String::as_str)
@@ -112,7 +106,7 @@ mod tests {
     use ordereddeployment_api::OrderedDeployment;
     use serde_json::{Value, json};
 
-    use super::{Family, Template, new_pod, new_set, owner_of};
+    use super::{Family, Template, new_pod, new_set};
 
     fn deployment(template: &Value) -> OrderedDeployment {
         serde_json::from_value(json!({
@@ -155,7 +149,7 @@ mod tests {
             json!({"matchLabels": {"app": "web", "pod-template-hash": "h"}})
         );
         assert_eq!(json["spec"]["template"]["metadata"]["labels"]["pod-template-hash"], "h");
-        assert_eq!(owner_of(&set).unwrap().uid, "d1");
+        assert_eq!(Family::Ordered.deployment_of(&set.metadata).unwrap().uid, "d1");
         assert!(set.spec.template.without_hash().same_as(&deployment.spec.template));
     }
 

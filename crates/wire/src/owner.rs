@@ -3,14 +3,14 @@
 //! An owner reference has no namespace: its author chooses the UID, and may know that of an object in another namespace. The owner is
 //! in the namespace of the object that refers to it, so that a reference to another namespace refers to nothing.
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 /// The namespace and the UID of an object. Maps of objects of several namespaces have this key: in them, the
 /// objects of a namespace follow one another.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamespacedUid {
     namespace: Arc<str>,
     uid: Arc<str>,
@@ -53,12 +53,6 @@ impl NamespacedUid {
         &self.uid
     }
 
-    /// The least key of a namespace: those of its objects follow.
-    #[must_use]
-    pub fn first_of(namespace: &Arc<str>) -> Self {
-        Self { namespace: Arc::clone(namespace), uid: "".into() }
-    }
-
     /// Shares the text of the namespace with another key of it, instead of a second copy.
     pub fn share(&mut self, other: &Self) {
         if self.namespace == other.namespace {
@@ -67,10 +61,13 @@ impl NamespacedUid {
     }
 }
 
-impl fmt::Display for NamespacedUid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.uid)
-    }
+/// The entries of the objects of this namespace.
+pub fn in_namespace<'m, T>(
+    map: &'m BTreeMap<NamespacedUid, T>,
+    namespace: &'m Arc<str>,
+) -> impl Iterator<Item = (&'m NamespacedUid, &'m T)> {
+    let first = NamespacedUid { namespace: Arc::clone(namespace), uid: "".into() };
+    map.range(first..).take_while(move |(key, _)| key.namespace == *namespace)
 }
 
 fn text(field: Option<&String>) -> &str {

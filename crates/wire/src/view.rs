@@ -177,18 +177,6 @@ struct Annotations {
 const SHOWN: usize = 64;
 
 impl PodView {
-    /// The UID of the OrderedReplicaSet that controls it.
-    #[must_use]
-    pub fn set_uid(&self) -> Option<&str> {
-        self.set_uid_in(Family::Ordered)
-    }
-
-    /// The UID of the set of this family that controls it.
-    #[must_use]
-    pub fn set_uid_in(&self, family: Family) -> Option<&str> {
-        family.set_of(&self.metadata).map(|set| set.uid.as_str())
-    }
-
     /// The node it is assigned to.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
@@ -241,7 +229,7 @@ impl PodView {
         };
         let pod = Pod {
             name: self.metadata.name.clone().unwrap_or_default(),
-            set: self.set_uid_in(family).unwrap_or_default().into(),
+            set: family.set_of(&self.metadata).map(|set| set.uid.as_str()).unwrap_or_default().into(),
             resource_version: self.metadata.resource_version.clone().unwrap_or_default(),
             facts,
             terminating: self.metadata.deletion_timestamp.is_some(),

@@ -217,7 +217,7 @@ fn explained(connection: &Connection, error: kube::Error, what: &str, pod: &str)
 async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) -> String {
     let flags = &connection.flags;
     let family =
-        [Family::Ordered, Family::Plain].into_iter().find(|family| pod.set_uid_in(*family).is_some());
+        [Family::Ordered, Family::Plain].into_iter().find(|family| family.set_of(&pod.metadata).is_some());
     let Some(family) = family else {
         return "note: no OrderedDeployment and no ReplicaSet controls it: the annotations have no effect"
             .to_owned();

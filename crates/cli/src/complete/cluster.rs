@@ -7,7 +7,7 @@ use kube::api::ListParams;
 use kube::config::Kubeconfig;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus};
-use ordereddeployment_wire::PodView;
+use ordereddeployment_wire::{Family, PodView};
 
 use super::arguments::{Resource, deployment};
 use crate::client::{ConnectArgs, Connection};
@@ -71,7 +71,11 @@ pub(super) async fn of(
         }
         Resource::Pods => {
             let found = Api::<PodView>::namespaced(client.clone(), namespace).list(&all).await?;
-            Ok(found.iter().filter(|pod| pod.set_uid().is_some()).map(ResourceExt::name_any).collect())
+            Ok(found
+                .iter()
+                .filter(|pod| Family::Ordered.set_of(&pod.metadata).is_some())
+                .map(ResourceExt::name_any)
+                .collect())
         }
         Resource::Contexts | Resource::Clusters | Resource::Users => Ok(Vec::new()),
         Resource::Containers | Resource::Holds | Resource::Revisions => {

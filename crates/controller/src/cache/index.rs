@@ -11,7 +11,7 @@ use kube_runtime::watcher;
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
 use ordereddeployment_sorter::NodeFacts;
-use ordereddeployment_wire::{Family, NamespacedUid, NodeView};
+use ordereddeployment_wire::{Family, NamespacedUid, NodeView, in_namespace};
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry, single_set, version_of};
 
@@ -473,14 +473,6 @@ impl Cache {
     pub(crate) fn node(&self, name: &str) -> Option<&NodeFacts> {
         self.nodes.get(name)
     }
-}
-
-/// The entries of the objects of this namespace.
-fn in_namespace<'m, T>(
-    map: &'m BTreeMap<NamespacedUid, T>,
-    namespace: &'m Arc<str>,
-) -> impl Iterator<Item = (&'m NamespacedUid, &'m T)> {
-    map.range(NamespacedUid::first_of(namespace)..).take_while(move |(key, _)| key.namespace() == namespace)
 }
 
 fn deployment_of(set: &SetEntry) -> DeploymentName {

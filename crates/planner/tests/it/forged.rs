@@ -128,8 +128,8 @@ fn what_is_too_long_in_a_status_is_cut() {
     assert_eq!(cluster.count_events(reason::STATUS_CORRECTED), 1);
 }
 
-#[test]
-fn a_hold_whose_number_is_forged_makes_no_updated_pod_beyond_its_point() {
+/// Four pods, of which one is updated: a declared point pauses the rollout there.
+fn paused_at_the_canary() -> Cluster {
     let points = json!([{"name": "canary", "afterUpdated": 1}]);
     let bounds = json!({"maxSurge": 1, "maxUnavailable": 1});
     let mut cluster = Cluster::running(
@@ -137,6 +137,12 @@ fn a_hold_whose_number_is_forged_makes_no_updated_pod_beyond_its_point() {
     );
     cluster.set_image("v2");
     cluster.settle();
+    cluster
+}
+
+#[test]
+fn a_hold_whose_number_is_forged_makes_no_updated_pod_beyond_its_point() {
+    let mut cluster = paused_at_the_canary();
     let sizes = json!({hash_of(&cluster, "v1"): 0, hash_of(&cluster, "v2"): 4});
     patch(&mut cluster, &json!({"hold": {"sizes": sizes, "declared": {"afterUpdated": "100%"}}}));
     cluster.settle();
@@ -146,13 +152,7 @@ fn a_hold_whose_number_is_forged_makes_no_updated_pod_beyond_its_point() {
 #[test]
 fn forged_sizes_of_a_hold_delete_no_pod_that_the_replicas_or_the_floor_keep() {
     // At its own D, the hold has four pods: nothing goes.
-    let points = json!([{"name": "canary", "afterUpdated": 1}]);
-    let bounds = json!({"maxSurge": 1, "maxUnavailable": 1});
-    let mut cluster = Cluster::running(
-        &json!({"replicas": 4, "strategy": {"rollingUpdate": bounds, "pausePoints": points}}),
-    );
-    cluster.set_image("v2");
-    cluster.settle();
+    let mut cluster = paused_at_the_canary();
     let sizes = json!({hash_of(&cluster, "v1"): 0, hash_of(&cluster, "v2"): 1});
     patch(&mut cluster, &json!({"hold": {"sizes": sizes}}));
     cluster.settle();

@@ -82,7 +82,7 @@ fn a_bare_pod_is_pending_unready_and_without_a_set() {
     .unwrap();
     let pod = view.pod();
     assert_eq!((pod.facts.phase, pod.facts.ready, pod.facts.node), (Phase::Pending, false, None));
-    assert_eq!(view.set_uid(), None);
+    assert_eq!(crate::Family::Ordered.set_of(&view.metadata), None);
     assert_eq!(&*pod.set, "");
 }
 

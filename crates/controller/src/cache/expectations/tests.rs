@@ -506,7 +506,7 @@ proptest! {
         prop_assert_eq!(simulation.merged(), simulation.ours());
         // Only changes that a relist skipped, or pods that were never seen to be ours, cannot be
         // confirmed: their entries stay until the next list.
-        let unconfirmed: BTreeSet<_> = simulation.expectations.known.keys().map(ToString::to_string).collect();
+        let unconfirmed: BTreeSet<_> = simulation.expectations.known.keys().map(|key| key.uid().to_string()).collect();
         for uid in unconfirmed {
             prop_assert!(!simulation.ours().contains_key(&uid), "{} is still unconfirmed", uid);
         }
