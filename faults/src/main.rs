@@ -57,7 +57,7 @@ struct Arguments {
     /// Play only this case, and print its log.
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
-    /// Exit with success when that oracle finds a violation, and with failure if it finds none.
+    /// Exit with success when that oracle, or rule for decisions, finds a violation, and with failure if it finds none.
     #[arg(long, value_name = "ORACLE")]
     until: Option<String>,
     /// Continue after a violation, and print a line for each.
@@ -171,7 +171,7 @@ impl Shared<'_> {
             }
             self.summary.lock().unwrap_or_else(PoisonError::into_inner).add(*id, &log);
             if let Some(oracle) = self.until {
-                if let Some(caught) = violations.iter().find(|violation| violation.oracle == oracle) {
+                if let Some(caught) = violations.iter().find(|violation| violation.is_of(oracle)) {
                     println!("caught: {id:?}: {caught}");
                     // Other runs may be in an endless loop of decisions.
                     std::process::exit(0);

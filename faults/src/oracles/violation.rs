@@ -17,6 +17,14 @@ pub struct Violation {
     pub message: String,
 }
 
+impl Violation {
+    /// Whether that oracle found it, or that rule for decisions.
+    #[must_use]
+    pub fn is_of(&self, oracle: &str) -> bool {
+        self.oracle == oracle || self.message.ends_with(&format!("({oracle})"))
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {}: {} ({})", self.rule, self.at, self.message, self.oracle)
