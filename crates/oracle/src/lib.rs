@@ -70,6 +70,11 @@ const ALL: [(&str, &str, Oracle); 21] = [
 const FOR_ANY_STATUS: [(&str, &str, Oracle); 11] =
     [ORDER, GROUPS, FLOORS, PROOF, CEILING, REVISIONS, SET_REVISIONS, SCALED, BARRIER, SIZES, ONE_STATE];
 
+/// The names of the oracles over acts.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|(_, name, _)| *name)
+}
+
 /// The rules that a decision breaks.
 #[must_use]
 pub fn check(snapshot: &Snapshot, decision: &Decision) -> Vec<Violation> {
