@@ -68,6 +68,8 @@ pub(crate) fn keep_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Result<Po
     let size = updated_total(inventory, wanted);
     let present = inventory.by_set();
     let sizes = sizes_of_sets(inventory, wanted);
+    // Whatever was stored, Recreate makes no updated pod beside an old one.
+    let old_runs = inventory.recreate() && (inventory.old_count() > 0 || old_terminating(inventory));
     // Only what is missing in all is created: sizes that do not fit the pods move none of them.
     let mut room = missing(inventory, wanted).min(inventory.room_below(inventory.bounds.ceiling));
     for (hash, kept) in &sizes {
@@ -77,6 +79,9 @@ pub(crate) fn keep_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Result<Po
         } else {
             kept - present.get(hash).copied().unwrap_or(0)
         };
+        if is_current && old_runs {
+            continue;
+        }
         let can_be_filled =
             inventory.usable_sets().any(|set| set.hash == *hash) || (is_current && !inventory.spec.paused);
         let missing = missing.min(room);

@@ -26,8 +26,8 @@ const LISTS: usize = 8;
 /// as long as so many lists with a selector, since every object of the namespace is also encoded, sent and decoded.
 const SELECTED: usize = 2;
 
-/// The objects that match, and the version of the list.
-pub(crate) type Listed<K> = (Vec<K>, u64);
+/// The objects that match, and the version of the list. A shared list has each object once, however many wait for it.
+pub(crate) type Listed<K> = (Vec<Arc<K>>, u64);
 
 /// Asks for live lists. [`LiveLister`] reads them.
 pub(crate) struct LiveLists {
@@ -92,7 +92,7 @@ impl LiveLister {
 }
 
 /// A kind that is read in live lists.
-trait Listable: Resource + Clone {
+trait Listable: Resource + Sized {
     async fn list(
         requests: &Requests,
         namespace: &str,
@@ -149,18 +149,19 @@ async fn read<K: Listable>(requests: &Requests, namespace: Arc<str>, waiting: Ve
     let waiting = waiting.into_iter().filter(|ask| !ask.answer.is_closed());
     let (selectors, answers): (Vec<_>, Vec<_>) = waiting.map(|ask| (ask.selector, ask.answer)).unzip();
     let requests = requests.for_object(&namespace, None);
-    let mut kept: Vec<Vec<K>> = answers.iter().map(|_| Vec::new()).collect();
+    let mut kept: Vec<Vec<Arc<K>>> = answers.iter().map(|_| Vec::new()).collect();
     let listed = match (&*selectors, &mut *kept) {
         ([], _) | (_, []) => return namespace,
         ([selector], [kept, ..]) => {
-            K::list(&requests, &namespace, Some(selector), |item| kept.push(item)).await
+            K::list(&requests, &namespace, Some(selector), |item| kept.push(Arc::new(item))).await
         }
         (selectors, kept) => {
             let shares = Shares::of(selectors);
             let share = |item: K| {
+                let item = Arc::new(item);
                 for at in shares.of_labels(item.meta().labels.as_ref()) {
                     if let Some(kept) = kept.get_mut(at) {
-                        kept.push(item.clone());
+                        kept.push(Arc::clone(&item));
                     }
                 }
             };

@@ -1,5 +1,6 @@
 //! Live reads: read the object, its sets and its pods past the cache, record them, and adopt orphans.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -17,6 +18,9 @@ use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::{LiveRead, LiveReadReason};
 use crate::{Error, RequestError};
+
+/// How many lists of pods one live read asks for.
+const SELECTORS: usize = 4;
 
 /// The result of a live read of the object itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,12 +125,12 @@ impl Reconciler<'_> {
             let listed = self.heed(listed).map_err(Error::ListSets)?;
             version = listed.1;
             for set in listed.0 {
-                if matches!(&set, Decoded::Undecodable(set, _) if !is_controlled_by(&set.metadata, self.key.uid()))
+                if matches!(&*set, Decoded::Undecodable(set, _) if !is_controlled_by(&set.metadata, self.key.uid()))
                 {
                     // A decision needs all own sets, so an undecodable one is an error. A set of another owner is skipped.
                     continue;
                 }
-                sets.push(set.whole().map_err(Error::ListSets)?);
+                sets.push(Arc::unwrap_or_clone(set).whole().map_err(Error::ListSets)?);
             }
         }
         let mut adopts = sets.iter().any(|set| self.may_adopt(&set.metadata));
@@ -173,17 +177,19 @@ impl Reconciler<'_> {
         min_versions: &MinVersions,
     ) -> Result<(LiveObject, u64), Error> {
         let Observation { sets, pods: known } = self.observe();
-        let mut listed = Vec::new();
+        let mut listed = BTreeMap::new();
         let mut version = 0;
-        for selector in selectors(selector, &sets) {
-            let list = self.worker.free_during(self.ctx.live_lists.pods(&self.namespace, selector)).await;
+        let others = sets.iter().map(|set| &set.object.spec.selector);
+        for selector in selectors(selector, others) {
+            let list = self.worker.free_during(self.ctx.live_lists.pods(&self.namespace, &selector)).await;
             let (pods, at) = self.heed(list).map_err(Error::ListPods)?;
             version = at.max(version);
-            listed.extend(pods);
+            // A pod that several lists show is that of the last one.
+            listed.extend(pods.into_iter().map(|pod| (pod.metadata.uid.clone(), pod)));
         }
         let mut found = Vec::new();
         let mut orphans = Vec::new();
-        for pod in &listed {
+        for pod in listed.values() {
             if let Some(entry) = PodEntry::of(self.ctx.family, pod) {
                 found.push(entry);
             } else if let Some(set) = self.adopter_of(pod, &sets) {
@@ -267,10 +273,21 @@ impl Reconciler<'_> {
 }
 
 /// The selectors of the lists that show all pods of these sets: the deployment's, and those of sets that may select other pods. A
-/// ReplicaSet that a user made for a Deployment may.
-fn selectors<'s>(deployment: &'s LabelSelector, sets: &'s [Arc<SetEntry>]) -> Vec<&'s LabelSelector> {
-    let others = sets.iter().map(|set| &set.object.spec.selector).filter(|set| !set.includes(deployment));
-    std::iter::once(deployment).chain(others).collect()
+/// ReplicaSet that a user made for a Deployment may. More than [`SELECTORS`] of them are one list of the whole namespace.
+fn selectors<'s>(
+    deployment: &'s LabelSelector,
+    sets: impl Iterator<Item = &'s LabelSelector>,
+) -> Vec<Cow<'s, LabelSelector>> {
+    let mut selectors = vec![Cow::Borrowed(deployment)];
+    for set in sets.filter(|set| !set.includes(deployment)) {
+        if !selectors.iter().any(|known| **known == *set) {
+            selectors.push(Cow::Borrowed(set));
+        }
+        if selectors.len() > SELECTORS {
+            return vec![Cow::Owned(LabelSelector::default())];
+        }
+    }
+    selectors
 }
 
 fn is_controlled_by(metadata: &ObjectMeta, uid: &str) -> bool {
@@ -318,4 +335,32 @@ fn learn<E: Entry>(
 fn unlisted<E: Entry>(known: &[Arc<E>], found: &[E]) -> Vec<Arc<E>> {
     let found: BTreeSet<&NamespacedUid> = found.iter().map(Entry::key).collect();
     known.iter().filter(|entry| !found.contains(entry.key())).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use ordereddeployment_api::LabelSelector;
+
+    use super::{SELECTORS, selectors};
+
+    fn selector(app: &str) -> LabelSelector {
+        let labels = BTreeMap::from([("app".to_owned(), app.to_owned())]);
+        LabelSelector { match_labels: Some(labels), match_expressions: None }
+    }
+
+    #[test]
+    fn many_sets_with_other_selectors_cause_one_list() {
+        let deployment = selector("web");
+        let lists = |sets: &[LabelSelector]| -> Vec<LabelSelector> {
+            let lists = selectors(&deployment, sets.iter());
+            lists.into_iter().map(std::borrow::Cow::into_owned).collect()
+        };
+        assert_eq!(lists(&[selector("web"), selector("web")]), [selector("web")]);
+        assert_eq!(lists(&[selector("a"), selector("a")]), [selector("web"), selector("a")]);
+        let many: Vec<_> = (0..SELECTORS).map(|number| selector(&number.to_string())).collect();
+        assert_eq!(lists(&many[1..]).len(), SELECTORS);
+        assert_eq!(lists(&many), [LabelSelector::default()], "everything in the namespace");
+    }
 }

@@ -65,7 +65,7 @@ impl LiveReadReason {
 
     /// Whether other clients can cause it as often as they like.
     pub(crate) fn is_by_others(self) -> bool {
-        matches!(self, Self::Generation | Self::Resume | Self::Conflict | Self::Orphan)
+        matches!(self, Self::Generation | Self::Resume | Self::Conflict | Self::Orphan | Self::Asked)
     }
 }
 

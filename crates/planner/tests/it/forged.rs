@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use ordereddeployment_api::OrderedDeploymentStatus;
 use ordereddeployment_api::names::reason;
+use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint};
 use ordereddeployment_planner::{Decision, DryRun, SetChange};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -147,6 +147,28 @@ fn a_hold_whose_number_is_forged_makes_no_updated_pod_beyond_its_point() {
     patch(&mut cluster, &json!({"hold": {"sizes": sizes, "declared": {"afterUpdated": "100%"}}}));
     cluster.settle();
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (3, 1));
+}
+
+#[test]
+fn forged_sizes_start_no_updated_pod_beside_an_old_one_under_recreate() {
+    for is_held in [true, false] {
+        let mut cluster = Cluster::running(&json!({"replicas": 6, "strategy": {"type": "Recreate"}}));
+        cluster.pause_at(2, PausePoint::Before);
+        cluster.set_image("v2");
+        cluster.settle();
+        let left = cluster.of_image("v1");
+        assert!((1..6).contains(&left) && cluster.status().hold.is_some());
+        let sizes = json!({hash_of(&cluster, "v1"): left, hash_of(&cluster, "v2"): 6 - left});
+        let suspended = json!({"replicas": 6, "sizes": sizes});
+        let forged = if is_held {
+            json!({"hold": {"sizes": sizes}})
+        } else {
+            json!({"hold": null, "rollout": {"suspended": suspended}})
+        };
+        patch(&mut cluster, &forged);
+        cluster.settle();
+        assert!(cluster.of_image("v1") == 0 || cluster.of_image("v2") == 0, "{is_held}");
+    }
 }
 
 #[test]
