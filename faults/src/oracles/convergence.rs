@@ -70,10 +70,20 @@ fn why_incomplete(history: &History<'_>, object: &Value, requests: usize, at: Ti
         (true, false) => Some("every pod is updated and available, and Complete is not True".to_owned()),
         (false, true) => Some(format!("Complete is True although there are {pods:?}")),
         (false, false) => {
-            let excused = is_excused(history, &deployment, &pods, stalled, at);
+            let is_gone = stalled == reason::ABORTED && !has_set_of_abort(history, object, requests);
+            let excused = is_gone || is_excused(history, &deployment, &pods, stalled, at);
             (!excused).then(|| format!("{pods:?} of {desired}, and nothing prevents progress"))
         }
     }
+}
+
+/// Whether there is the set to which an abort rolls back. Without it, no pod moves until a retry, and the condition says so.
+fn has_set_of_abort(history: &History<'_>, object: &Value, requests: usize) -> bool {
+    let hash = &object["status"]["aborted"]["templateHash"];
+    let mut sets = history.all_at("orderedreplicasets", requests).filter(|set| !is_terminating(set));
+    sets.any(|set| {
+        controller(set) == Some(uid(object)) && set["metadata"]["labels"]["pod-template-hash"] == *hash
+    })
 }
 
 /// Whether the cluster prevents the object from being complete.
@@ -360,8 +370,12 @@ pub(super) fn replaces_old_pods(history: &History<'_>) -> Vec<Violation> {
                 write.kind == Kind::CreatePod && write.is_accepted() && old && within
             })
         };
+        // What never served is not replaced.
+        let has_served =
+            |set: &Set| !hashes.contains(&*set.uid) && set.served.is_some_and(|revision| revision > 0);
         let is_below = view.reliable() < view.floor
             && view.old().next().is_some()
+            && decided.snapshot.sets.iter().any(has_served)
             && !view.recreates()
             && !view.keeps_sizes()
             && decided.snapshot.deployment.metadata.deletion_timestamp.is_none()

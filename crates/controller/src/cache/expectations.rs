@@ -75,7 +75,8 @@ pub(crate) struct Dates(BTreeMap<NamespacedUid, Timestamp>);
 /// restored from a backup.
 #[derive(Debug)]
 pub(crate) struct MinVersions {
-    began: Timestamp,
+    /// How many tombstones there were.
+    gone: u64,
     least: BTreeMap<NamespacedUid, (u64, u64)>,
 }
 
@@ -84,7 +85,7 @@ impl MinVersions {
     pub(crate) fn is_older<E: Entry>(&self, entry: &E, index: &Index<E>) -> bool {
         let (alive, terminating) = self.least.get(entry.key()).copied().unwrap_or_default();
         let least = if entry.is_terminating() { terminating } else { alive };
-        let gone = index.tombstone_before(entry.key(), self.began);
+        let gone = index.tombstone_among(entry.key(), self.gone);
         entry.version() < least || gone.is_some_and(|gone| entry.version() <= gone)
     }
 }
@@ -113,8 +114,9 @@ impl<E: Entry> Expectations<E> {
         self.known.insert(entry.key().clone(), (Known::Present(Arc::new(entry)), now));
     }
 
-    /// The least versions that a live read that begins now can return. `merged` are the entries that are known now.
-    pub(crate) fn min_versions(&self, merged: &[Arc<E>], now: Timestamp) -> MinVersions {
+    /// The least versions that a live read that begins now can return. `merged` are the entries that are known now, and
+    /// `gone` is the number of tombstones.
+    pub(crate) fn min_versions(&self, merged: &[Arc<E>], gone: u64) -> MinVersions {
         let mut least: BTreeMap<NamespacedUid, (u64, u64)> =
             merged.iter().map(|entry| (entry.key().clone(), (entry.version(), entry.version()))).collect();
         for (key, (known, _)) in &self.known {
@@ -128,7 +130,7 @@ impl<E: Entry> Expectations<E> {
             let floor = least.entry(key.clone()).or_default();
             *floor = (floor.0.max(alive), floor.1.max(terminating));
         }
-        MinVersions { began: now, least }
+        MinVersions { gone, least }
     }
 
     /// Records an accepted deletion.

@@ -62,12 +62,15 @@ impl<E> WatchEvent<E> {
 pub(crate) struct Index<E> {
     entries: BTreeMap<NamespacedUid, Arc<E>>,
     by_owner: BTreeMap<NamespacedUid, BTreeMap<NamespacedUid, Arc<E>>>,
-    /// Tombstones: the version and the time at which the watch showed that an object was deleted or released; recent ones only.
-    tombstones: BTreeMap<NamespacedUid, (u64, Timestamp)>,
+    /// Tombstones: the version and the time at which the watch showed that an object was deleted or released, and how many there had
+    /// been before; recent ones only.
+    tombstones: BTreeMap<NamespacedUid, (u64, Timestamp, u64)>,
     tombstone_times: VecDeque<(Timestamp, NamespacedUid)>,
     listing: Option<Listing<E>>,
     /// How many lists were completed.
     lists: u64,
+    /// How many tombstones there have been.
+    gone: u64,
     /// Objects that the watch showed for the first time since [`Self::take_added`], by owner.
     added: BTreeMap<NamespacedUid, BTreeSet<NamespacedUid>>,
 }
@@ -90,6 +93,7 @@ impl<E> Default for Index<E> {
             tombstone_times: VecDeque::new(),
             listing: None,
             lists: 0,
+            gone: 0,
             added: BTreeMap::new(),
         }
     }
@@ -164,9 +168,14 @@ impl<E: Entry> Index<E> {
         added.iter().filter_map(|key| self.get(key)).filter(|entry| entry.owner() == owner).cloned().collect()
     }
 
-    /// The version of the tombstone, if the watch showed it before that time.
-    pub(crate) fn tombstone_before(&self, key: &NamespacedUid, time: Timestamp) -> Option<u64> {
-        self.tombstones.get(key).filter(|(_, since)| *since < time).map(|(version, _)| *version)
+    /// The version of the tombstone, if it is one of the first so many.
+    pub(crate) fn tombstone_among(&self, key: &NamespacedUid, first: u64) -> Option<u64> {
+        self.tombstones.get(key).filter(|(.., before)| *before < first).map(|(version, ..)| *version)
+    }
+
+    /// How many tombstones there have been.
+    pub(crate) fn gone(&self) -> u64 {
+        self.gone
     }
 
     /// Replaces a cached entry with a live read of an older version, and drops the tombstone: the API server went back in time.
@@ -180,7 +189,7 @@ impl<E: Entry> Index<E> {
 
     /// The version at which the watch showed that this object is gone; the largest number for a deletion.
     pub(crate) fn tombstone(&self, key: &NamespacedUid) -> Option<u64> {
-        self.tombstones.get(key).map(|(version, _)| *version)
+        self.tombstones.get(key).map(|(version, ..)| *version)
     }
 
     /// How many lists were completed. After one, the watch shows nothing older than the list.
@@ -253,13 +262,14 @@ impl<E: Entry> Index<E> {
             .is_some_and(|(since, _)| now.duration_since(*since) > TOMBSTONE_LIFETIME)
         {
             if let Some((since, old)) = self.tombstone_times.pop_front()
-                && self.tombstones.get(&old).is_some_and(|(_, last)| *last == since)
+                && self.tombstones.get(&old).is_some_and(|(_, last, _)| *last == since)
             {
                 self.tombstones.remove(&old);
             }
         }
         self.tombstone_times.push_back((now, key.clone()));
-        self.tombstones.insert(key, (version, now));
+        self.tombstones.insert(key, (version, now, self.gone));
+        self.gone += 1;
     }
 }
 

@@ -41,10 +41,14 @@ impl Reconciler<'_> {
         self.ctx.metrics.live_reads.with_label_values(&[due.label()]).inc();
         let began = self.ctx.clock.now();
         let (pods, sets) = (self.state.pods.dates(), self.state.sets.dates());
+        let gone = {
+            let cache = self.ctx.cache();
+            (cache.sets.gone(), cache.pods.gone())
+        };
         let known = self.observe();
         let min_versions = (
-            self.state.sets.min_versions(&known.sets, began),
-            self.state.pods.min_versions(&known.pods, began),
+            self.state.sets.min_versions(&known.sets, gone.0),
+            self.state.pods.min_versions(&known.pods, gone.1),
         );
         // Counted before the read: a list that completes meanwhile makes the next live read due.
         let lists = self.ctx.cache().lists();

@@ -96,7 +96,7 @@ fn read_live(
     second: i64,
 ) {
     let merged = merge([&key("s1")], index, expectations);
-    let min_versions = expectations.min_versions(&merged, at(second));
+    let min_versions = expectations.min_versions(&merged, index.gone());
     if min_versions.is_older(&entry, index) {
         expectations.rewind(entry.clone(), at(second));
         index.rewind(entry.clone(), at(second));
@@ -124,7 +124,8 @@ fn a_live_read_of_an_older_version_replaces_what_was_known() {
 fn a_live_read_brings_a_deleted_pod_back() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 5)), at(0));
-    index.apply(WatchEvent::Deleted(key("a")), at(0));
+    // At the time of the read, and before it.
+    index.apply(WatchEvent::Deleted(key("a")), at(1));
     expectations.gone(&key("b"), at(0));
     for uid in ["a", "b"] {
         read_live(&mut index, &mut expectations, pod(uid, 5), 1);
@@ -137,7 +138,7 @@ fn a_pod_deleted_during_a_live_read_does_not_come_back() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 5)), at(0));
     let merged = merge([&key("s1")], &index, &expectations);
-    let min_versions = expectations.min_versions(&merged, at(1));
+    let min_versions = expectations.min_versions(&merged, index.gone());
     index.apply(WatchEvent::Deleted(key("a")), at(1));
     assert!(!min_versions.is_older(&pod("a", 5), &index));
     expectations.present(pod("a", 5), at(1));
