@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use ordereddeployment_api::names::{annotation, condition, reason};
+use ordereddeployment_api::names::{annotation, condition, label, reason};
 use ordereddeployment_api::{
     ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, PodDeletion, validate,
 };
@@ -82,7 +82,7 @@ fn has_set_of_abort(history: &History<'_>, object: &Value, requests: usize) -> b
     let hash = &object["status"]["aborted"]["templateHash"];
     let mut sets = history.all_at("orderedreplicasets", requests).filter(|set| !is_terminating(set));
     sets.any(|set| {
-        controller(set) == Some(uid(object)) && set["metadata"]["labels"]["pod-template-hash"] == *hash
+        controller(set) == Some(uid(object)) && set["metadata"]["labels"][label::POD_TEMPLATE_HASH] == *hash
     })
 }
 

@@ -39,15 +39,14 @@ pub(super) fn write_storms(history: &History<'_>) -> Vec<Violation> {
         return vec![found("S12", last.at, format!("the run ended after {MAX_REQUESTS} requests"))];
     }
     let writes: Vec<_> = history.writes.iter().filter(|write| write.kind != Kind::Lease).collect();
-    let Some(last) = writes.last() else { return Vec::new() };
+    let (Some(first), Some(last)) = (writes.first(), writes.last()) else { return Vec::new() };
     let others =
         history.log.commits.iter().filter(|commit| !is_by_controller(history, commit.request)).count();
     let events = history.log.events.iter();
     let starts =
         events.clone().filter(|event| matches!(event.kind, RunEventKind::InstanceStarted(_))).count();
     let faults = events.filter(|event| matches!(event.kind, RunEventKind::FaultInjected(_))).count();
-    let minutes =
-        history.writes.first().map_or(0, |first| last.record.at.duration_since(first.record.at).as_mins());
+    let minutes = last.record.at.duration_since(first.record.at).as_mins();
     let repeated = usize::try_from(PER_MINUTE * minutes).unwrap_or(0);
     let max = PER_RUN + PER_START * starts + PER_CHANGE * (others + faults) + repeated;
     let mut found_all = Vec::new();

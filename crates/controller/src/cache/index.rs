@@ -62,10 +62,11 @@ impl<E> WatchEvent<E> {
 pub(crate) struct Index<E> {
     entries: BTreeMap<NamespacedUid, Arc<E>>,
     by_owner: BTreeMap<NamespacedUid, BTreeMap<NamespacedUid, Arc<E>>>,
-    /// Tombstones: the version and the time at which the watch showed that an object was deleted or released, and how many there had
-    /// been before; recent ones only.
-    tombstones: BTreeMap<NamespacedUid, (u64, Timestamp, u64)>,
-    tombstone_times: VecDeque<(Timestamp, NamespacedUid)>,
+    /// Tombstones: the version at which the watch showed that an object was deleted or released, and how many there had been before;
+    /// recent ones only.
+    tombstones: BTreeMap<NamespacedUid, (u64, u64)>,
+    /// When each was added, and how many there had been before.
+    tombstone_times: VecDeque<(Timestamp, u64, NamespacedUid)>,
     listing: Option<Listing<E>>,
     /// How many lists were completed.
     lists: u64,
@@ -170,7 +171,7 @@ impl<E: Entry> Index<E> {
 
     /// The version of the tombstone, if it is one of the first so many.
     pub(crate) fn tombstone_among(&self, key: &NamespacedUid, first: u64) -> Option<u64> {
-        self.tombstones.get(key).filter(|(.., before)| *before < first).map(|(version, ..)| *version)
+        self.tombstones.get(key).filter(|(_, before)| *before < first).map(|(version, _)| *version)
     }
 
     /// How many tombstones there have been.
@@ -189,7 +190,7 @@ impl<E: Entry> Index<E> {
 
     /// The version at which the watch showed that this object is gone; the largest number for a deletion.
     pub(crate) fn tombstone(&self, key: &NamespacedUid) -> Option<u64> {
-        self.tombstones.get(key).map(|(version, ..)| *version)
+        self.tombstones.get(key).map(|(version, _)| *version)
     }
 
     /// How many lists were completed. After one, the watch shows nothing older than the list.
@@ -259,16 +260,16 @@ impl<E: Entry> Index<E> {
         while self
             .tombstone_times
             .front()
-            .is_some_and(|(since, _)| now.duration_since(*since) > TOMBSTONE_LIFETIME)
+            .is_some_and(|(since, ..)| now.duration_since(*since) > TOMBSTONE_LIFETIME)
         {
-            if let Some((since, old)) = self.tombstone_times.pop_front()
-                && self.tombstones.get(&old).is_some_and(|(_, last, _)| *last == since)
+            if let Some((_, before, old)) = self.tombstone_times.pop_front()
+                && self.tombstones.get(&old).is_some_and(|(_, last)| *last == before)
             {
                 self.tombstones.remove(&old);
             }
         }
-        self.tombstone_times.push_back((now, key.clone()));
-        self.tombstones.insert(key, (version, now, self.gone));
+        self.tombstone_times.push_back((now, self.gone, key.clone()));
+        self.tombstones.insert(key, (version, self.gone));
         self.gone += 1;
     }
 }

@@ -41,17 +41,16 @@ impl Reconciler<'_> {
         self.ctx.metrics.live_reads.with_label_values(&[due.label()]).inc();
         let began = self.ctx.clock.now();
         let (pods, sets) = (self.state.pods.dates(), self.state.sets.dates());
-        let gone = {
+        // Counted before the read: a list that completes meanwhile makes the next live read due.
+        let (sets_gone, pods_gone, lists) = {
             let cache = self.ctx.cache();
-            (cache.sets.gone(), cache.pods.gone())
+            (cache.sets.gone(), cache.pods.gone(), cache.lists())
         };
         let known = self.observe();
         let min_versions = (
-            self.state.sets.min_versions(&known.sets, gone.0),
-            self.state.pods.min_versions(&known.pods, gone.1),
+            self.state.sets.min_versions(&known.sets, sets_gone),
+            self.state.pods.min_versions(&known.pods, pods_gone),
         );
-        // Counted before the read: a list that completes meanwhile makes the next live read due.
-        let lists = self.ctx.cache().lists();
         let found = self.read_object().await?;
         if found != LiveObject::Present {
             return Ok(found);
