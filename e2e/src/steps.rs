@@ -160,7 +160,7 @@ impl TestCluster {
         let what = format!("held with {updated} updated pods, {available} available");
         self.until("web", &what, |object| {
             let status = object.status.clone().unwrap_or_default();
-            let after = status.hold.as_ref().is_some_and(|hold| hold.deleted != Some(false));
+            let after = status.hold.is_some();
             after
                 && status.observed_generation == object.metadata.generation
                 && status.updated_replicas.unwrap_or_default() == updated

@@ -32,22 +32,21 @@ impl fmt::Display for State {
         let status = &self.status.status;
         if let Some(hold) = &status.hold {
             let timed = if hold.until.is_some() { ", timed" } else { "" };
-            let deleted = hold.deleted.map(|deleted| format!(", deleted: {deleted}")).unwrap_or_default();
-            write!(f, " hold {} {:?}{deleted}{timed};", hold.id, hold.point)?;
+            write!(f, " hold {}{timed};", hold.id)?;
         }
-        let passed: Vec<&str> = status.passed.iter().flatten().map(|one| one.pod_uid.as_str()).collect();
+        let points = status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+        for point in points {
+            match point.share {
+                Some(share) => write!(f, " ahead {} ({} of {});", point.id, share.limit, share.replicas)?,
+                None => write!(f, " ahead {};", point.id)?,
+            }
+        }
+        let passed: Vec<&str> = status.passed.iter().flatten().map(|one| one.id.as_str()).collect();
         if !passed.is_empty() {
             write!(f, " passed {};", passed.join(", "))?;
         }
-        let points: Vec<&str> = status.passed_points.iter().flatten().map(|one| one.name.as_str()).collect();
-        if !points.is_empty() {
-            write!(f, " passed {};", points.join(", "))?;
-        }
         if let Some(aborted) = &status.aborted {
             write!(f, " aborted to revision {};", aborted.to)?;
-        }
-        if let Some(suspended) = status.rollout.as_ref().and_then(|rollout| rollout.suspended.as_ref()) {
-            write!(f, " suspended {:?};", suspended.sizes)?;
         }
         if let Some(requested) = &status.resume_requested {
             write!(f, " resume requested: {requested};")?;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use anyhow::Result;
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_oracle::{View, Violation, check_idle, check_view, has_begun};
+use ordereddeployment_oracle::{History, View, Violation, check_idle, check_view};
 use ordereddeployment_planner::{Act, Decision, DryRun, Read, decide};
 use ordereddeployment_preview::decide_and_read;
 
@@ -14,6 +15,9 @@ use crate::case::{FaultSet, PodPausePoint, Setup, TEMPLATES};
 use crate::pods::{PodState, id_of, now, old};
 use crate::state::State;
 use crate::statuses::{Names, Statuses};
+
+/// How long a hold lasts at most, in seconds: as long as it is from what is old until now.
+const WAITED: i64 = 100_000;
 
 /// What a transition does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,38 +97,45 @@ pub fn successors(state: &State, setup: &Setup, statuses: &mut Statuses) -> Resu
     let (snapshot, decision) = decide_and_read(observed, &BTreeMap::new(), |_| DryRun::Accepted);
     let view = View::of(&snapshot);
     found.violations = check_view(&view, &decision);
+    let mut history = History::clone(&state.history);
+    history.look(&snapshot);
+    found.violations.extend(history.check(&snapshot, &decision));
+    let looked = history.clone();
+    history.decided(&snapshot, &decision);
+    let seen = Arc::new(history);
     if let Decision::Read(read) = &decision {
         let message = format!("the planner reads again what it has just read: {read:?}");
         found.violations.push(Violation { rule: "L1", oracle: "explore::reads", message });
         return Ok(found);
     }
-    let decided = carry_out(state, &decision, setup, statuses, None)?.canonical(statuses);
+    let of_decision = State { history: seen, ..state.clone() };
+    let decided = carry_out(&of_decision, &decision, setup, statuses, None)?.canonical(statuses)?;
     let is_idle = decided.key() == state.key();
     if !is_idle {
         found.transitions.push(Transition { event: Event::Decide, state: decided, is_expected: true });
     }
     let expected = if is_idle || !setup.case.eager { expected(state, setup, is_idle) } else { Vec::new() };
     for event in expected {
-        let state = apply(state, &event, statuses).canonical(statuses);
+        let state = apply(state, &event, statuses)?.canonical(statuses)?;
         found.transitions.push(Transition { event, state, is_expected: true });
     }
     if is_idle {
         let is_final = found.transitions.is_empty();
-        found.violations.extend(check_idle(&view, is_final, state.failure.is_some()));
+        found.violations.extend(check_idle(&looked, &view, is_final, state.failure.is_some()));
     }
     let left = setup.case.max_faults - state.faults;
     if left == 0 {
         return Ok(found);
     }
     for event in faults(state, setup) {
-        let state = with_fault(state, &event, 1, statuses).canonical(statuses);
+        let state = with_fault(state, &event, 1, statuses)?.canonical(statuses)?;
         found.transitions.push(Transition { event, state, is_expected: false });
     }
     if setup.case.fault_set == FaultSet::All {
         if let Decision::Act(act) = &decision {
-            interrupted_act(&mut found, state, act, setup, statuses)?;
+            interrupted_act(&mut found, &of_decision, act, setup, statuses)?;
         }
-        stale_decision(&mut found, state, left, setup, statuses)?;
+        stale_decision(&mut found, &of_decision, left, setup, statuses)?;
     }
     Ok(found)
 }
@@ -147,7 +158,7 @@ fn expected(state: &State, setup: &Setup, is_idle: bool) -> Vec<Event> {
     }
     let pods_move = !events.is_empty();
     let status = &state.status.status;
-    let hold = status.hold.as_ref().filter(|hold| !has_begun(hold));
+    let hold = status.hold.as_ref();
     match hold {
         Some(hold) if hold.until.is_none() && status.resume_requested.is_none() => events.push(Event::Resume),
         Some(hold) if hold.until.as_ref().is_some_and(|until| until.0 > now()) => {
@@ -184,8 +195,11 @@ fn expected(state: &State, setup: &Setup, is_idle: bool) -> Vec<Event> {
 fn is_named(state: &State, pod: &PodState) -> bool {
     let status = &state.status.status;
     let named = |uid: &str| id_of(uid) == Some(pod.id);
+    let points = status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+    let name = format!("pod-{:04}@", pod.id);
     status.hold.as_ref().is_some_and(|hold| named(&hold.pod_uid))
-        || status.passed.iter().flatten().any(|passed| named(&passed.pod_uid))
+        || status.passed.iter().flatten().any(|passed| passed.id.starts_with(&name))
+        || points.map(|point| &point.id).any(|id| id.starts_with(&name))
 }
 
 /// The faults that may happen in a state.
@@ -252,14 +266,14 @@ fn faults(state: &State, setup: &Setup) -> Vec<Event> {
     events
 }
 
-fn with_fault(state: &State, event: &Event, cost: u8, statuses: &mut Statuses) -> State {
-    let mut next = apply(state, event, statuses);
+fn with_fault(state: &State, event: &Event, cost: u8, statuses: &mut Statuses) -> Result<State> {
+    let mut next = apply(state, event, statuses)?;
     next.faults += cost;
-    next
+    Ok(next)
 }
 
 /// The state after an event. Its pods keep their names.
-fn apply(state: &State, event: &Event, statuses: &mut Statuses) -> State {
+fn apply(state: &State, event: &Event, statuses: &mut Statuses) -> Result<State> {
     let mut next = state.clone();
     let mut status = None;
     match event {
@@ -294,6 +308,7 @@ fn apply(state: &State, event: &Event, statuses: &mut Statuses) -> State {
                 hold.since = old().into();
                 hold.until = lasts.and_then(|lasts| old().checked_add(lasts).ok()).map(Into::into);
             }
+            Arc::make_mut(&mut next.history).elapse(WAITED);
             status = Some(changed);
         }
         Event::ProgressDeadlineExceeded => {
@@ -331,9 +346,9 @@ fn apply(state: &State, event: &Event, statuses: &mut Statuses) -> State {
         | Event::StaleDecision(_) => {}
     }
     if let Some(status) = status {
-        next.status = statuses.canonical(&status, &Names::same(&next.pods));
+        next.status = statuses.canonical(&status, &Names::by_id(&next.pods, &status))?;
     }
-    next
+    Ok(next)
 }
 
 fn change_pod(state: &mut State, id: u16, change: impl FnOnce(&mut PodState)) {
@@ -352,10 +367,10 @@ fn carry_out(
 ) -> Result<State> {
     match decision {
         Decision::Read(_) => Ok(state.clone()),
-        Decision::Record(record) => Ok(state.with_status(&record.status, statuses)),
+        Decision::Record(record) => state.with_status(&record.status, statuses),
         // It only reports, and nothing fails any more.
         Decision::Act(act) if act.is_idle() => {
-            let mut next = state.with_status(&act.status, statuses);
+            let mut next = state.with_status(&act.status, statuses)?;
             (next.failure, next.refused_since) = (None, None);
             Ok(next)
         }
@@ -408,7 +423,7 @@ fn interrupted_act(
     let (creates, deletes) = writes(act);
     for number in 1..=creates {
         let decision = Decision::Act(act.clone());
-        let mut next = carry_out(state, &decision, setup, statuses, Some(number))?.canonical(statuses);
+        let mut next = carry_out(state, &decision, setup, statuses, Some(number))?.canonical(statuses)?;
         next.faults += 1;
         found.transitions.push(Transition {
             event: Event::CreateRefused(number),
@@ -423,13 +438,13 @@ fn interrupted_act(
             // The rest is not sent.
             break;
         }
-        let mut crashed = begun.clone().canonical(statuses);
+        let mut crashed = begun.clone().canonical(statuses)?;
         (crashed.failure, crashed.refused_since) = (None, None);
         crashed.faults += 1;
         found.transitions.push(Transition { event: Event::Crash(at), state: crashed, is_expected: false });
         for event in faults(&begun, setup) {
-            let actual = with_fault(&begun, &event, 1, statuses);
-            let next = carry_out_late(&begun, &actual, &rest, setup, statuses)?.canonical(statuses);
+            let actual = with_fault(&begun, &event, 1, statuses)?;
+            let next = carry_out_late(&begun, &actual, &rest, setup, statuses)?.canonical(statuses)?;
             let event = Event::FaultBetweenWrites(at, Box::new(event));
             found.transitions.push(Transition { event, state: next, is_expected: false });
         }
@@ -467,14 +482,14 @@ fn stale_decision(
         )
     };
     for (event, cost) in unseen.filter(|(event, cost)| *cost <= left && of_pods(event)) {
-        let actual = with_fault(state, &event, cost, statuses);
+        let actual = with_fault(state, &event, cost, statuses)?;
         let next = match &decision {
             Decision::Read(_) => continue,
-            Decision::Record(record) => actual.with_status(&record.status, statuses),
+            Decision::Record(record) => actual.with_status(&record.status, statuses)?,
             Decision::Act(act) => carry_out_late(state, &actual, act, setup, statuses)?,
         };
         let event = Event::StaleDecision(Box::new(event));
-        found.transitions.push(Transition { event, state: next.canonical(statuses), is_expected: false });
+        found.transitions.push(Transition { event, state: next.canonical(statuses)?, is_expected: false });
     }
     Ok(())
 }

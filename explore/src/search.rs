@@ -51,7 +51,7 @@ struct Graph {
 pub fn explore(case: Case, limit: usize) -> Result<Outcome> {
     let setup = Setup::of(case)?;
     let mut statuses = Statuses::default();
-    let first = State::first(&setup, &mut statuses);
+    let first = State::first(&setup, &mut statuses)?;
     let mut known: FxHashMap<u128, u32> = FxHashMap::from_iter([(first.key(), 0)]);
     let mut graph = Graph { parents: vec![(0, 0)], depths: vec![0], edges: Vec::new(), begins: Vec::new() };
     let mut frontier = VecDeque::from([first]);
@@ -154,7 +154,7 @@ impl Graph {
             at = parent;
         }
         let mut statuses = Statuses::default();
-        let mut state = State::first(setup, &mut statuses);
+        let mut state = State::first(setup, &mut statuses)?;
         let mut lines = vec![format!("{state}")];
         for place in places.into_iter().rev() {
             let next = successors(&state, setup, &mut statuses)?.transitions.into_iter().nth(place as usize);

@@ -5,11 +5,13 @@
 //! new pod is last.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus, Rollout};
+use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus, Rollout, Scaling};
+use ordereddeployment_oracle::History;
 use ordereddeployment_planner::{ComparisonResult, DryRun, Failure, Set, Snapshot, make_hashes_unique};
 use ordereddeployment_preview::SimulatedCluster;
 use ordereddeployment_sorter::Nodes;
@@ -33,8 +35,11 @@ fn first_status(setup: &Setup) -> OrderedDeploymentStatus {
         revision: 1,
         template_hash: setup.templates[0].2.clone(),
         replicas: setup.case.replicas,
-        scaled_from: None,
+        points: Some(Vec::new()),
         from: None,
+        scaling: Some(Scaling { reached: setup.case.replicas, to: None }),
+        pause: None,
+        scaled_from: None,
         suspended: None,
         completed: true,
     });
@@ -57,11 +62,13 @@ pub struct State {
     pub refused_since: Option<Timestamp>,
     /// The number of faults so far.
     pub faults: u8,
+    /// What somebody outside knows of the rollout.
+    pub history: Arc<History>,
 }
 
 impl State {
     /// The initial state of a cluster.
-    pub fn first(setup: &Setup, statuses: &mut Statuses) -> Self {
+    pub fn first(setup: &Setup, statuses: &mut Statuses) -> Result<Self> {
         let case = &setup.case;
         let templates: BTreeSet<u8> = case.pods.iter().map(|pod| pod.template).collect();
         let sets = templates.into_iter().map(|template| SetState {
@@ -81,38 +88,37 @@ impl State {
             terminating: false,
             never_ready: pod.never_ready,
         });
-        let state = Self {
+        let mut state = Self {
             replicas: case.replicas,
             template: case.template,
             paused: false,
             without_points: false,
-            status: statuses.canonical(&first_status(setup), &Names::default()),
+            status: statuses.canonical(&first_status(setup), &Names::default())?,
             sets: sets.collect(),
             pods: pods.collect(),
             failure: None,
             refused_since: None,
             faults: 0,
+            history: Arc::default(),
         };
+        if let Some(set) = state.sets(setup).first().filter(|_| case.aborts) {
+            state.history = Arc::new(History::served(set, case.replicas));
+        }
         state.canonical(statuses)
     }
 
     /// The same state with its pods named by their places.
-    pub fn canonical(mut self, statuses: &mut Statuses) -> Self {
+    pub fn canonical(mut self, statuses: &mut Statuses) -> Result<Self> {
         self.pods.sort_by_key(|pod| (-pod.priority, pod.id));
-        let names = Names::by_place(&self.pods);
-        let mut same = names.is_same();
-        if let Some(hold) = &self.status.status.hold {
-            same &= id_of(&hold.pod_uid).is_none_or(|id| names.get(id).is_some());
-        }
-        let gone = |uid: &str| id_of(uid).is_some_and(|id| names.get(id).is_none());
-        same &= !self.status.status.passed.iter().flatten().any(|passed| gone(&passed.pod_uid));
-        if !same {
-            self.status = statuses.renamed(&self.status, &names);
+        let names = Names::by_place(&self.pods, &self.status.status);
+        self.status = statuses.renamed(&self.status, &names)?;
+        if !names.is_same() || self.history.names().any(|name| names.renamed(name).is_none()) {
+            Arc::make_mut(&mut self.history).rename(|name| names.renamed(name));
         }
         for (pod, place) in self.pods.iter_mut().zip(0..) {
             pod.id = place;
         }
-        self
+        Ok(self)
     }
 
     /// The identity of the state.
@@ -141,6 +147,9 @@ impl State {
         if let Some(failure) = &self.failure {
             bytes.extend(format!("{failure:?}").as_bytes());
         }
+        let mut hasher = DefaultHasher::new();
+        self.history.hash(&mut hasher);
+        bytes.extend(hasher.finish().to_le_bytes());
         fingerprint(&bytes)
     }
 
@@ -214,17 +223,19 @@ impl State {
     }
 
     /// The state with another stored status. Its pods keep their names.
-    pub fn with_status(&self, status: &OrderedDeploymentStatus, statuses: &mut Statuses) -> Self {
+    pub fn with_status(&self, status: &OrderedDeploymentStatus, statuses: &mut Statuses) -> Result<Self> {
         let mut state = self.clone();
-        state.store(status, statuses);
-        state
+        state.store(status, statuses)?;
+        Ok(state)
     }
 
-    fn store(&mut self, status: &OrderedDeploymentStatus, statuses: &mut Statuses) {
+    fn store(&mut self, status: &OrderedDeploymentStatus, statuses: &mut Statuses) -> Result<()> {
         if *status != self.status.status {
             // Pods keep their names until the next canonical form.
-            self.status = statuses.canonical(status, &Names::same(&self.pods));
+            let names = Names::by_id(&self.pods, status);
+            self.status = statuses.canonical(status, &names)?;
         }
+        Ok(())
     }
 
     /// The state of a cluster after this state. Its pods keep their names.
@@ -269,7 +280,7 @@ impl State {
             state.pods.push(PodState { terminating: pod.terminating, ..known });
         }
         if let Some(status) = &cluster.deployment.status {
-            state.store(status, statuses);
+            state.store(status, statuses)?;
         }
         Ok(state)
     }

@@ -1,16 +1,19 @@
 //! Statuses in their canonical form, in which pods are named by their places, and without what no decision reads.
 
-use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
+use anyhow::Result;
+use ordereddeployment_api::OrderedDeploymentStatus;
 use ordereddeployment_api::names::condition;
-use ordereddeployment_api::{Hold, OrderedDeploymentStatus, Rollout};
 use ordereddeployment_planner::Pod;
 use rustc_hash::FxHashMap;
 
 use crate::case::Setup;
-use crate::pods::{PodState, id_of, old, pod};
+use crate::pods::{PodState, old, pod};
+
+/// The first number of a pod that is gone, and whose pause point is ahead.
+const GONE: u16 = 900;
 
 /// A status in its canonical form.
 #[derive(Debug)]
@@ -26,14 +29,20 @@ pub struct StoredStatus {
 pub struct Names(Vec<(u16, u16)>);
 
 impl Names {
-    /// The pods keep their numbers.
-    pub fn same(pods: &[PodState]) -> Self {
-        Self(pods.iter().map(|pod| (pod.id, pod.id)).collect())
+    /// The pods keep their numbers, and those that are gone and have a point ahead.
+    pub fn by_id(pods: &[PodState], status: &OrderedDeploymentStatus) -> Self {
+        let names = Self::by_place(pods, status);
+        Self(names.0.into_iter().map(|(id, _)| (id, id)).collect())
     }
 
-    /// The pods are named by their places.
-    pub fn by_place(pods: &[PodState]) -> Self {
-        Self(pods.iter().map(|pod| pod.id).zip(0..).collect())
+    /// The pods are named by their places, and those that are gone and have a point ahead by the place of that.
+    pub fn by_place(pods: &[PodState], status: &OrderedDeploymentStatus) -> Self {
+        let mut names: Vec<(u16, u16)> = pods.iter().map(|pod| pod.id).zip(0..).collect();
+        let points = status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+        let ids = points.filter_map(|point| number(&point.id));
+        let gone: Vec<u16> = ids.filter(|id| names.iter().all(|(known, _)| known != id)).collect();
+        names.extend(gone.into_iter().zip(GONE..));
+        Self(names)
     }
 
     /// Whether every pod keeps its number.
@@ -41,14 +50,23 @@ impl Names {
         self.0.iter().all(|(old, new)| old == new)
     }
 
-    /// The new number of a pod, if it exists.
+    /// The new number of a pod, if it exists or has a point ahead.
     pub fn get(&self, old: u16) -> Option<u16> {
         self.0.iter().find(|(other, _)| *other == old).map(|(_, new)| *new)
     }
 
-    fn renames(&self, id: u16) -> bool {
-        self.get(id) != Some(id)
+    /// The text with the pod that it names renamed; `None` if that pod is gone.
+    pub fn renamed(&self, text: &str) -> Option<String> {
+        let Some(id) = number(text) else { return Some(text.to_owned()) };
+        let (prefix, rest) = text.split_at(4);
+        Some(format!("{prefix}{:04}{}", self.get(id)?, rest.get(4..).unwrap_or_default()))
     }
+}
+
+/// The number of the pod that this text names.
+fn number(text: &str) -> Option<u16> {
+    let rest = text.strip_prefix("uid-").or_else(|| text.strip_prefix("pod-"))?;
+    rest.get(..4)?.parse().ok()
 }
 
 /// Every status found so far, each stored once.
@@ -66,199 +84,28 @@ impl Statuses {
     }
 
     /// A stored status, with its pods renamed.
-    pub fn renamed(&mut self, stored: &Arc<StoredStatus>, names: &Names) -> Arc<StoredStatus> {
-        if stored.mentioned.iter().any(|id| names.renames(*id)) {
+    pub fn renamed(&mut self, stored: &Arc<StoredStatus>, names: &Names) -> Result<Arc<StoredStatus>> {
+        let is_renamed = |id: &u16| names.get(*id) != Some(*id);
+        if stored.mentioned.iter().any(is_renamed) {
             self.canonical(&stored.status, names)
         } else {
-            Arc::clone(stored)
+            Ok(Arc::clone(stored))
         }
     }
 
     /// The canonical form of a status, with its pods renamed.
-    pub fn canonical(&mut self, status: &OrderedDeploymentStatus, names: &Names) -> Arc<StoredStatus> {
-        let key = fingerprint(&encoded(status, names));
-        let stored = self.stored.entry(key).or_insert_with(|| {
-            let mut status = status.clone();
-            remove_unread(&mut status);
-            let mentioned = rename(&mut status, names);
-            Arc::new(StoredStatus { status, key, mentioned })
-        });
-        Arc::clone(stored)
-    }
-}
-
-/// The canonical form of a status as bytes, without making it: what [`remove_unread`] and [`rename`] leave.
-fn encoded(status: &OrderedDeploymentStatus, names: &Names) -> Vec<u8> {
-    // Destructured, so that a new field does not compile without being encoded.
-    let OrderedDeploymentStatus {
-        observed_generation,
-        replicas,
-        updated_replicas,
-        ready_replicas,
-        available_replicas,
-        unavailable_replicas,
-        terminating_replicas,
-        collision_count,
-        selector,
-        conditions,
-        rollout,
-        hold,
-        blocked,
-        passed,
-        resume_requested,
-        passed_points,
-        abort_requested,
-        retry_requested,
-        aborted,
-        pause,
-        // No decision reads it.
-        history: _,
-    } = status;
-    let mut bytes = Bytes { bytes: Vec::with_capacity(512), names };
-    bytes.number(*observed_generation);
-    for count in [
-        replicas,
-        updated_replicas,
-        ready_replicas,
-        available_replicas,
-        unavailable_replicas,
-        terminating_replicas,
-        collision_count,
-    ] {
-        bytes.number(*count);
-    }
-    bytes.text(selector.as_deref());
-    bytes.number(conditions.as_ref().map(|conditions| length(conditions.len())));
-    for condition in conditions.iter().flatten() {
-        bytes.text(Some(&condition.type_));
-        bytes.bytes.push(condition.status as u8);
-        bytes.text(Some(&condition.reason));
-        let read = condition.type_ == condition::PROGRESSING;
-        bytes.number(read.then(|| condition.last_update_time.0.as_second()));
-    }
-    bytes.rollout(rollout.as_ref());
-    bytes.hold(hold.as_ref());
-    bytes.number(blocked.as_ref().map(|blocked| blocked.since.0.as_second()));
-    bytes.pod(blocked.as_ref().map(|blocked| blocked.id.as_str()));
-    let mut passed: Vec<&str> = passed.iter().flatten().map(|passed| passed.pod_uid.as_str()).collect();
-    passed.retain(|uid| id_of(uid).is_none_or(|id| names.get(id).is_some()));
-    passed.sort_unstable();
-    passed.dedup();
-    bytes.number(Some(length(passed.len())));
-    for uid in passed {
-        bytes.pod(Some(uid));
-    }
-    bytes.pod(resume_requested.as_deref());
-    let points = passed_points.iter().flatten();
-    let mut points: Vec<_> = points.map(|passed| (passed.name.as_str(), passed.group.as_deref())).collect();
-    points.sort_unstable();
-    points.dedup();
-    bytes.number(Some(length(points.len())));
-    for point in points {
-        bytes.point(Some(point));
-    }
-    bytes.number(*abort_requested);
-    bytes.number(*retry_requested);
-    bytes.number(aborted.as_ref().map(|aborted| aborted.revision));
-    bytes.number(aborted.as_ref().map(|aborted| aborted.to));
-    bytes.text(aborted.as_ref().map(|aborted| aborted.template_hash.as_str()));
-    bytes.number(pause.as_ref().map(|pause| pause.replicas));
-    bytes.sizes(pause.as_ref().map(|pause| &pause.sizes));
-    bytes.bytes
-}
-
-fn length(length: usize) -> i64 {
-    i64::try_from(length).unwrap_or(i64::MAX)
-}
-
-/// A status in the making of its bytes.
-struct Bytes<'n> {
-    bytes: Vec<u8>,
-    names: &'n Names,
-}
-
-impl Bytes<'_> {
-    fn number(&mut self, number: Option<impl Into<i64>>) {
-        self.bytes.push(u8::from(number.is_some()));
-        if let Some(number) = number {
-            self.bytes.extend(number.into().to_le_bytes());
-        }
-    }
-
-    fn text(&mut self, text: Option<&str>) {
-        self.number(text.map(|text| length(text.len())));
-        self.bytes.extend(text.unwrap_or_default().as_bytes());
-    }
-
-    /// A text that may name a pod.
-    fn pod(&mut self, text: Option<&str>) {
-        match text.and_then(|text| renamed(text, self.names)) {
-            Some((renamed, _)) => self.text(Some(&renamed)),
-            None => self.text(text),
-        }
-    }
-
-    fn rollout(&mut self, rollout: Option<&Rollout>) {
-        self.number(rollout.map(|rollout| rollout.revision));
-        if let Some(rollout) = rollout {
-            let Rollout { revision: _, template_hash, replicas, scaled_from, from, suspended, completed } =
-                rollout;
-            self.text(Some(template_hash));
-            self.number(Some(*replicas));
-            self.sizes(scaled_from.as_ref());
-            self.number(from.as_ref().map(|from| from.revision));
-            self.text(from.as_ref().map(|from| from.template_hash.as_str()));
-            self.number(suspended.as_ref().map(|suspended| suspended.replicas));
-            self.sizes(suspended.as_ref().map(|suspended| &suspended.sizes));
-            self.bytes.push(u8::from(*completed));
-        }
-    }
-
-    fn hold(&mut self, hold: Option<&Hold>) {
-        self.number(hold.map(|hold| hold.revision));
-        if let Some(hold) = hold {
-            let Hold {
-                id,
-                pod,
-                pod_uid,
-                node,
-                point,
-                declared,
-                revision: _,
-                since,
-                until,
-                deleted,
-                replicas,
-                sizes,
-            } = hold;
-            self.point(declared.as_ref().map(|point| (point.name.as_str(), point.group.as_deref())));
-            let updated = declared.as_ref().and_then(|point| point.after_updated.as_ref());
-            self.text(updated.map(|updated| format!("{updated:?}")).as_deref());
-            self.pod(Some(id));
-            self.pod(Some(pod));
-            self.pod(Some(pod_uid));
-            self.text(node.as_deref());
-            self.bytes.push(*point as u8);
-            self.number(Some(since.0.as_second()));
-            self.number(until.as_ref().map(|until| until.0.as_second()));
-            self.number(deleted.map(i32::from));
-            self.number(Some(*replicas));
-            self.sizes(Some(sizes));
-        }
-    }
-
-    /// A declared point and its group of nodes.
-    fn point(&mut self, point: Option<(&str, Option<&str>)>) {
-        self.text(point.map(|(name, _)| name));
-        self.text(point.and_then(|(_, group)| group));
-    }
-
-    fn sizes(&mut self, sizes: Option<&BTreeMap<String, i32>>) {
-        self.number(sizes.map(|sizes| length(sizes.len())));
-        for (hash, size) in sizes.into_iter().flatten() {
-            self.text(Some(hash));
-            self.number(Some(*size));
-        }
+    pub fn canonical(
+        &mut self,
+        status: &OrderedDeploymentStatus,
+        names: &Names,
+    ) -> Result<Arc<StoredStatus>> {
+        let mut status = status.clone();
+        remove_unread(&mut status);
+        let mentioned = rename(&mut status, names);
+        let key = fingerprint(&serde_json::to_vec(&status)?);
+        let stored =
+            self.stored.entry(key).or_insert_with(|| Arc::new(StoredStatus { status, key, mentioned }));
+        Ok(Arc::clone(stored))
     }
 }
 
@@ -274,13 +121,6 @@ fn remove_unread(status: &mut OrderedDeploymentStatus) {
     for passed in status.passed.iter_mut().flatten() {
         passed.resumed_at = old().into();
     }
-    if let Some(points) = &mut status.passed_points {
-        for passed in points.iter_mut() {
-            passed.resumed_at = old().into();
-        }
-        points.sort_by(|one, other| (&one.name, &one.group).cmp(&(&other.name, &other.group)));
-        points.dedup();
-    }
     if let Some(aborted) = &mut status.aborted {
         aborted.at = old().into();
         aborted.reason.clear();
@@ -288,43 +128,27 @@ fn remove_unread(status: &mut OrderedDeploymentStatus) {
     status.history = None;
 }
 
-/// Renames pods. Deleted pods get one common name, and their passed points are removed. Returns the new numbers of the pods that are
-/// mentioned.
+/// Renames pods. Points of pods that are gone are dropped where they are passed. Returns the new numbers of the pods that are mentioned.
 fn rename(status: &mut OrderedDeploymentStatus, names: &Names) -> Vec<u16> {
     if let Some(passed) = &mut status.passed {
-        passed.retain(|one| id_of(&one.pod_uid).is_none_or(|id| names.get(id).is_some()));
-        passed.sort_by(|one, other| one.pod_uid.cmp(&other.pod_uid));
-        passed.dedup();
+        passed.retain(|one| names.renamed(&one.id).is_some());
+        passed.sort_by(|one, other| one.id.cmp(&other.id));
     }
     status.passed = status.passed.take().filter(|passed| !passed.is_empty());
     let mut mentioned = Vec::new();
     let hold = status.hold.iter_mut().flat_map(|hold| [&mut hold.id, &mut hold.pod, &mut hold.pod_uid]);
-    let passed = status.passed.iter_mut().flatten().map(|passed| &mut passed.pod_uid);
+    let passed = status.passed.iter_mut().flatten().flat_map(|one| [&mut one.id, &mut one.pod_uid]);
+    let points = status.rollout.iter_mut().flat_map(|rollout| rollout.points.iter_mut().flatten());
+    let points = points.map(|point| &mut point.id);
     let blocked = status.blocked.iter_mut().map(|blocked| &mut blocked.id);
-    for text in hold.chain(passed).chain(blocked).chain(&mut status.resume_requested) {
-        mentioned.extend(rename_in(text, names));
+    for text in hold.chain(passed).chain(points).chain(blocked).chain(&mut status.resume_requested) {
+        match names.renamed(text) {
+            Some(renamed) => *text = renamed,
+            None => text.replace_range(4..8, "gone"),
+        }
+        mentioned.extend(number(text));
     }
     mentioned
-}
-
-/// Renames the pod that this text names. Returns its new number.
-fn rename_in(text: &mut String, names: &Names) -> Option<u16> {
-    let (renamed, new) = renamed(text, names)?;
-    *text = renamed;
-    new
-}
-
-/// The text with the pod that it names renamed, and the pod's new number.
-fn renamed(text: &str, names: &Names) -> Option<(String, Option<u16>)> {
-    let prefix = ["uid-", "pod-"].into_iter().find(|prefix| text.starts_with(prefix))?;
-    let rest = text.get(prefix.len()..)?;
-    let (number, rest) = rest.split_at_checked(4).unwrap_or((rest, ""));
-    let new = number.parse().ok().and_then(|id| names.get(id));
-    let renamed = match new {
-        Some(new) => format!("{prefix}{new:04}{rest}"),
-        None => format!("{prefix}gone{rest}"),
-    };
-    Some((renamed, new))
 }
 
 /// A hash of 128 bits, which identifies a state or a status.

@@ -211,7 +211,7 @@ const COMBINATIONS: &[fn(&mut Case)] = &[
     // The CRDs are older than the controller: the server drops unknown fields until they are updated.
     |case| {
         let matcher = RequestMatcher::of("patch", "ordereddeployments", "status");
-        let dropped = serde_json::json!({"status": {"blocked": null, "rollout": {"scaledFrom": null}}});
+        let dropped = serde_json::json!({"status": {"blocked": null, "rollout": {"points": null}}});
         case.faults.push(Fault::Request {
             matcher,
             skip: 0,

@@ -1,8 +1,8 @@
 //! Mutants: the controller with one deliberate mistake, which the fault campaign must catch. They show that the oracles work.
 //!
 //! Each mutant is a patch in `faults/mutants`, named after the promise that it breaks; a switch enables its mistake. Its
-//! first line names the oracles that must catch it: those of the campaign, or those of the exploration of small clusters. Mutants of
-//! plain Deployments are caught by a test with random users, and the line has a part of its message.
+//! first line names the oracles that must catch it: those of the campaign, or those of the exploration of small clusters. Other mutants
+//! are caught by tests: the line names a crate, a part of their names, and a part of what they print.
 //! All patches are applied to a copy of the checkout, which is built once; the product itself contains none of them.
 
 use std::collections::BTreeSet;
@@ -26,8 +26,9 @@ const PROGRAMS: [&str; 2] = ["faults-mutants", "explore-mutants"];
 /// The text before the names of the oracles that catch a mutant: of the campaign, and of the exploration.
 const CAUGHT_BY: &str = "Caught by ";
 const FOUND_BY: &str = "Found by exploring, by ";
-/// The text before a part of the message of the test with random users.
-const TOLD_BY: &str = "Found by random users, by: ";
+/// The text before the crate and the tests that catch a mutant, and the text before a part of what they print.
+const TESTED_BY: &str = "Found by tests of ";
+const TOLD_BY: &str = ", by: ";
 
 /// `cargo xtask mutants`: builds the mutants and runs the campaign on each given one, or on all, until each of its oracles
 /// has caught it. Returns how many were caught.
@@ -70,8 +71,8 @@ fn folder() -> PathBuf {
 enum Hunter {
     /// A program with the mutants in it, and its arguments.
     Program(&'static str, &'static [&'static str]),
-    /// The test with random users.
-    RandomUsers,
+    /// The tests of a crate that have this in their names.
+    Tests(String, String),
 }
 
 impl Hunter {
@@ -85,10 +86,10 @@ impl Hunter {
                 let said = capture(&mut hunter).ok();
                 Ok(said.and_then(|said| said.lines().last().map(str::to_owned)))
             }
-            Self::RandomUsers => {
+            Self::Tests(package, tests) => {
                 let mut cargo = cargo();
-                cargo.env("MUTANT", mutant).args(["test", "--quiet", "-p", "ordereddeployment-controller"]);
-                cargo.args(["--test", "it", "--", "plain::"]);
+                cargo.env("MUTANT", mutant).args(["test", "--quiet", "-p", package]);
+                cargo.args(["--test", "it", "--", tests]);
                 let output = cargo.output().context("cannot run cargo")?;
                 let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
                 Ok(text.lines().find(|line| line.contains(oracle)).map(str::to_owned))
@@ -120,8 +121,9 @@ fn hunters(mutant: &str) -> Result<(Hunter, Vec<String>)> {
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let line = text.lines().next().and_then(|line| line.strip_suffix('.')).unwrap_or_default();
     let split = |named: &str| named.split(", ").map(str::to_owned).collect();
-    if let Some(message) = line.strip_prefix(TOLD_BY) {
-        return Ok((Hunter::RandomUsers, vec![message.to_owned()]));
+    if let Some((tests, message)) = line.strip_prefix(TESTED_BY).and_then(|line| line.split_once(TOLD_BY)) {
+        let (package, tests) = tests.split_once(' ').unwrap_or((tests, ""));
+        return Ok((Hunter::Tests(package.to_owned(), tests.to_owned()), vec![message.to_owned()]));
     }
     if let Some(named) = line.strip_prefix(FOUND_BY) {
         return Ok((Hunter::Program(PROGRAMS[1], &["--bounded", "--every", "1"]), split(named)));

@@ -49,6 +49,10 @@ fn visit(value: &mut Value) {
                 // The generator leaves two empty schemas, which say nothing.
                 object.remove("anyOf");
             }
+            // Kubernetes 1.20 takes it for null, and refuses the definition.
+            if object.get("default").is_some_and(|default| default == "") {
+                object.remove("default");
+            }
             // Servers as old as 1.20 do not check the format, and store what our types cannot hold: one such object
             // would end every list of them all.
             if object.get("format").is_some_and(|format| format == "int32") {

@@ -9,6 +9,7 @@ mod duration;
 mod limited;
 pub mod limits;
 pub mod names;
+mod not_empty;
 mod ordered_deployment;
 mod ordered_replica_set;
 mod pause_points;
@@ -28,11 +29,12 @@ pub use ordered_deployment::{
     ProgressDeadlineAction, RollingUpdate, Strategy, StrategyType, UnavailablePods,
 };
 pub use ordered_replica_set::{OrderedReplicaSet, OrderedReplicaSetSpec, OrderedReplicaSetStatus};
-pub use pause_points::{DeclaredPausePoint, updated_before_pause};
+pub use pause_points::DeclaredPausePoint;
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 pub use status::{
-    Aborted, Action, Blocked, CompleteRevision, Condition, ConditionStatus, HeldPoint, HistoryEntry, Hold,
-    OrderedDeploymentStatus, Passed, PassedPoint, Pause, PausePoint, Rollout,
+    Aborted, Action, AheadPoint, Blocked, CompleteRevision, Condition, ConditionStatus, HeldPoint,
+    HistoryEntry, Hold, OrderedDeploymentStatus, Passed, PassedBy, PassedPoint, Pause, PausePoint, Rollout,
+    Scaling, Share, Sizes,
 };
 pub use template::{Template, canonical, equality_hash, template_hash};
 pub use time::parse_time;

@@ -1,10 +1,8 @@
 //! Keeps a status within the [`limits`](crate::limits).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-
-use crate::limits::{CONDITIONS, ID, MESSAGE, NAME, PASSED, REASON, SELECTOR, SIZES, TYPE, cut};
+use crate::limits::{CONDITIONS, ID, MESSAGE, NAME, PASSED, POINTS, REASON, SELECTOR, TYPE, cut};
 use crate::names::{HISTORY, condition};
 use crate::{Condition, OrderedDeploymentStatus};
 
@@ -24,17 +22,21 @@ impl OrderedDeploymentStatus {
         if let Some(rollout) = &mut self.rollout {
             is_cut |= cut(&mut rollout.template_hash, NAME);
             is_cut |= rollout.from.as_mut().is_some_and(|from| cut(&mut from.template_hash, NAME));
-            is_cut |= rollout.scaled_from.as_mut().is_some_and(cut_sizes);
-            is_cut |= rollout.suspended.as_mut().is_some_and(|suspended| cut_sizes(&mut suspended.sizes));
+            if let Some(points) = &mut rollout.points {
+                for point in &mut *points {
+                    is_cut |= cut(&mut point.id, ID);
+                }
+                let before = points.len();
+                let mut seen = BTreeSet::new();
+                points.retain(|point| seen.insert(point.id.clone()));
+                points.truncate(POINTS);
+                is_cut |= points.len() < before;
+            }
         }
-        is_cut |= self.pause.as_mut().is_some_and(|pause| cut_sizes(&mut pause.sizes));
         if let Some(hold) = &mut self.hold {
             is_cut |= cut(&mut hold.id, ID) | cut(&mut hold.pod, NAME) | cut(&mut hold.pod_uid, NAME);
-            is_cut |= hold.node.as_mut().is_some_and(|node| cut(node, NAME)) | cut_sizes(&mut hold.sizes);
+            is_cut |= hold.node.as_mut().is_some_and(|node| cut(node, NAME));
             if let Some(declared) = &mut hold.declared {
-                if let Some(IntOrString::String(number)) = &mut declared.after_updated {
-                    is_cut |= cut(number, ID);
-                }
                 is_cut |= cut(&mut declared.name, NAME);
                 is_cut |= declared.group.as_mut().is_some_and(|group| cut(group, NAME));
             }
@@ -42,16 +44,13 @@ impl OrderedDeploymentStatus {
         is_cut |= self.conditions.as_mut().is_some_and(cut_conditions);
         if let Some(passed) = &mut self.passed {
             for passed in &mut *passed {
-                is_cut |= cut(&mut passed.pod_uid, NAME);
+                is_cut |= cut(&mut passed.id, ID) | cut(&mut passed.pod_uid, NAME);
             }
-            is_cut |= cut_passed(passed, |passed| passed.pod_uid.clone());
-        }
-        if let Some(points) = &mut self.passed_points {
-            for point in &mut *points {
-                is_cut |= cut(&mut point.name, NAME);
-                is_cut |= point.group.as_mut().is_some_and(|group| cut(group, NAME));
-            }
-            is_cut |= cut_passed(points, |point| (point.name.clone(), point.group.clone()));
+            let before = passed.len();
+            let mut seen = BTreeSet::new();
+            passed.retain(|one| seen.insert((one.id.clone(), one.pod_uid.clone())));
+            passed.drain(..passed.len().saturating_sub(PASSED));
+            is_cut |= passed.len() < before;
         }
         if let Some(history) = &mut self.history {
             let excess = history.len().saturating_sub(HISTORY);
@@ -62,18 +61,6 @@ impl OrderedDeploymentStatus {
         }
         is_cut
     }
-}
-
-fn cut_sizes(sizes: &mut BTreeMap<String, i32>) -> bool {
-    let before = sizes.len();
-    sizes.retain(|hash, _| hash.len() <= NAME);
-    if sizes.len() > SIZES {
-        sizes.retain(|_, size| *size > 0);
-    }
-    while sizes.len() > SIZES {
-        sizes.pop_last();
-    }
-    sizes.len() < before
 }
 
 fn cut_conditions(conditions: &mut Vec<Condition>) -> bool {
@@ -91,13 +78,4 @@ fn cut_conditions(conditions: &mut Vec<Condition>) -> bool {
         is_cut |= cut(&mut condition.message, MESSAGE);
     }
     is_cut
-}
-
-/// Keeps the last entries, each point once.
-fn cut_passed<T, K: Ord>(passed: &mut Vec<T>, point: impl Fn(&T) -> K) -> bool {
-    let before = passed.len();
-    let mut seen = BTreeSet::new();
-    passed.retain(|one| seen.insert(point(one)));
-    passed.drain(..passed.len().saturating_sub(PASSED));
-    passed.len() < before
 }

@@ -157,6 +157,8 @@ pub mod reason {
     pub const HANDING_BACK: &str = "HandingBack";
     /// Stalled: only unavailable pods at or behind the pause point could be deleted. The message names them and the pause point.
     pub const BLOCKED: &str = "Blocked";
+    /// Stalled: with one replica and no surge, no updated pod can be beside the old one, and a pause point by number is ahead.
+    pub const WAITS_AT_PAUSE_POINT: &str = "WaitsAtPausePoint";
     /// Stalled: a pod does not terminate in time, and creates wait for it.
     pub const POD_STUCK_TERMINATING: &str = "PodStuckTerminating";
     /// ReplicaFailure: pods fail repeatedly on their nodes; replacements are delayed.
@@ -188,6 +190,10 @@ pub mod reason {
     pub const PAUSE_POINT_RESUMED: &str = "PausePointResumed";
     /// Event: a pod with a pause point was deleted before the rollout reached it.
     pub const PAUSE_POINT_LOST: &str = "PausePointLost";
+    /// Event: a pause point holds nothing in this rollout. The message has the cause.
+    pub const PAUSE_POINT_SKIPPED: &str = "PausePointSkipped";
+    /// Event: one pause point stands for those beyond the most that a status keeps.
+    pub const PAUSE_POINTS_JOINED: &str = "PausePointsJoined";
     /// Progressing, Complete, Stalled, Reconciling and event: the rollout was aborted. The message has the cause.
     pub const ABORTED: &str = "Aborted";
     /// Event: an aborted rollout starts again.

@@ -48,11 +48,13 @@ pub struct DeclaredPausePoint {
 }
 
 impl DeclaredPausePoint {
-    /// How many updated pods `afterUpdated` lets exist with so many replicas: at most `replicas` - 1, so that old pods are left.
-    /// `None` if it is another kind of point, or if no old pod could be left.
+    /// How many updated pods `afterUpdated` lets exist with so many replicas: at most `replicas` - 1, so that old pods are left. One
+    /// replica is updated beside an old one, if there is a surge. `None` if it is another kind of point.
     #[must_use]
-    pub fn updated(&self, replicas: i32) -> Option<i64> {
-        updated_before_pause(self.after_updated.as_ref()?, replicas)
+    pub fn limit(&self, replicas: i32, surge: i64) -> Option<i64> {
+        let most = if replicas == 1 { surge.min(1) } else { i64::from(replicas) - 1 };
+        let number = resolve(self.after_updated.as_ref()?, replicas, Round::Up)?;
+        Some(number.min(most).max(0))
     }
 
     /// How long the rollout is paused; `None`: until it is resumed.
@@ -71,13 +73,6 @@ impl DeclaredPausePoint {
         ];
         kinds.into_iter().filter(|is_given| *is_given).count()
     }
-}
-
-/// How many updated pods exist at the pause of a point with this `afterUpdated`. `None`: no old pod would be left.
-#[must_use]
-pub fn updated_before_pause(after_updated: &IntOrString, replicas: i32) -> Option<i64> {
-    let most = i64::from(replicas) - 1;
-    resolve(after_updated, replicas, Round::Up).map(|number| number.min(most)).filter(|number| *number > 0)
 }
 
 /// `pausePoints`: each name once.

@@ -111,6 +111,8 @@ pub(crate) const POINT_PERCENTAGES_DECREASE: &str =
     "the percentages of afterUpdated must not decrease from one pause point to the next";
 
 /// In the schema: the list is a map by `name`.
+pub(crate) const POINT_NAME_RESERVED: &str =
+    "choose another name: more stands for the marks beyond those that a status keeps";
 pub(crate) const POINT_NAME_TWICE: &str = "another pause point has the same name";
 
 // The schema's `pattern` checks the strings. `string()` asks no type: evaluators outside the server know no `type()`.

@@ -77,13 +77,6 @@ pub(crate) fn after_updated(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// `afterUpdated` in a status, with a limit.
-pub(crate) fn held_after_updated(generator: &mut SchemaGenerator) -> Schema {
-    let mut schema = after_updated(generator);
-    schema.insert("maxLength".to_owned(), limits::ID.into());
-    schema
-}
-
 /// `matchLabels`: bounded, for the price of the rules.
 pub(crate) fn match_labels(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

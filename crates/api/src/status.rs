@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::names::HISTORY;
-use crate::{limits, schema, time};
+use crate::{limits, not_empty, schema, time};
 
 /// The observed state, and the state that survives a restart of the controller: the rollout, its hold, and the pause points
 /// that it has passed.
@@ -60,7 +59,7 @@ pub struct OrderedDeploymentStatus {
     /// without a resume, once the next pod can be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Blocked>,
-    /// The pause points that this rollout has passed.
+    /// The pause points that this rollout has passed, each once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::PASSED))]
     pub passed: Option<Vec<Passed>>,
@@ -69,7 +68,7 @@ pub struct OrderedDeploymentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::ID))]
     pub resume_requested: Option<String>,
-    /// The declared pause points that this rollout has passed.
+    /// Read only, from controllers before version 0.2: the declared pause points that this rollout has passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::PASSED))]
     pub passed_points: Option<Vec<PassedPoint>>,
@@ -82,7 +81,7 @@ pub struct OrderedDeploymentStatus {
     /// The rollout was aborted: the pods are rolled back to an earlier revision, although the spec has the template of the aborted one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted: Option<Aborted>,
-    /// The sizes of the sets while `spec.paused` is set.
+    /// Read only, from controllers before version 0.2: the sizes of the sets while `spec.paused` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Pause>,
     /// The last holds, resumes, aborts and retries, oldest first.
@@ -100,25 +99,89 @@ pub struct Rollout {
     /// The `pod-template-hash` of its template.
     #[schemars(length(max = limits::NAME))]
     pub template_hash: String,
-    /// The number of replicas that its sets were last scaled for.
+    /// The number of replicas whose sizes were last reached, also in `scaling`. Controllers before version 0.2 require it.
+    #[serde(default)]
     pub replicas: i32,
-    /// While the rollout is being scaled: the number of pods that each set had before, by `pod-template-hash`.
+    /// The pause points ahead, as they were first seen. Absent: none was looked for yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::POINTS))]
+    pub points: Option<Vec<AheadPoint>>,
+    /// The last revision that served before this rollout. An abort rolls back to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<CompleteRevision>,
+    /// The number of replicas whose sizes were last reached, and the sizes of a scale-down under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<Scaling>,
+    /// While `spec.paused` is set: how many updated pods there may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Share>,
+    /// Read only, from controllers before version 0.2: the numbers of pods before the rollout was scaled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxProperties" = limits::SIZES))]
     pub scaled_from: Option<BTreeMap<String, i32>>,
-    /// The last complete revision before this rollout. An abort rolls back to it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<CompleteRevision>,
-    /// The sizes of the sets when `replicas` became 0 while declared pause points were ahead. They are restored when `replicas`
-    /// grows: scaling passes no pause point.
+    /// Read only, from controllers before version 0.2: the sizes of the sets when `replicas` became 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Pause>,
-    /// Whether the rollout has been complete once.
+    /// Whether the rollout is over: no old pod was left, and no pause point ahead.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub completed: bool,
 }
 
-/// A revision that was complete.
+/// A pause point ahead of the rollout, as it was first seen.
+///
+/// A declared point with `afterUpdated` has only an id: its number is that of the spec. A place in the order has a limit, a mark on a pod
+/// also a side. The limit outlives the pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AheadPoint {
+    /// The id that a resume names: `<pod>@<revision>`, or `<name>@<revision>` for a declared point.
+    #[schemars(length(max = limits::ID))]
+    pub id: String,
+    /// How many updated pods there may be while it is ahead.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
+    /// The side of the pod with the mark.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side: Option<PausePoint>,
+    /// How long the rollout is paused there, in seconds. Without it, until it is resumed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<i64>,
+}
+
+/// A number of updated pods, of so many replicas. Of another number of replicas it is the same share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Share {
+    /// The most updated pods.
+    pub limit: i32,
+    /// The number of replicas that it was counted for.
+    pub replicas: i32,
+}
+
+/// The number of replicas whose sizes were last reached; while fewer are wanted, also the sizes to reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Scaling {
+    /// The number of replicas whose sizes were last reached.
+    pub reached: i32,
+    /// The sizes to reach.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Sizes>,
+}
+
+/// The sizes of both parts of a rollout for a number of replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Sizes {
+    /// The number of replicas.
+    pub replicas: i32,
+    /// The number of updated pods.
+    pub updated: i32,
+    /// The number of old pods.
+    pub old: i32,
+}
+
+/// A revision that served.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CompleteRevision {
@@ -127,6 +190,12 @@ pub struct CompleteRevision {
     /// The `pod-template-hash` of its set.
     #[schemars(length(max = limits::NAME))]
     pub template_hash: String,
+    /// The number of replicas before the rollout.
+    #[serde(default)]
+    pub replicas: i32,
+    /// `maxUnavailable` in pods, the largest during the rollout.
+    #[serde(default)]
+    pub max_unavailable: i32,
 }
 
 /// A rollout that was aborted.
@@ -191,11 +260,12 @@ pub struct Hold {
     #[schemars(length(max = limits::ID))]
     pub id: String,
     /// The name of the pod. With a declared pause point: the pod that is deleted next.
-    #[schemars(length(max = limits::NAME))]
+    #[serde(with = "not_empty")]
+    #[schemars(with = "String", length(max = limits::NAME))]
     pub pod: String,
     /// Its UID.
-    #[schemars(length(max = limits::NAME))]
-    #[serde(rename = "podUID")]
+    #[serde(rename = "podUID", with = "not_empty")]
+    #[schemars(with = "String", length(max = limits::NAME))]
     pub pod_uid: String,
     /// The node of the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -216,12 +286,20 @@ pub struct Hold {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "time::stored_if_any")]
     #[schemars(with = "Option<String>", extend("format" = "date-time", "maxLength" = limits::TIME))]
     pub until: Option<Time>,
-    /// With the point `After`: whether the pod is already deleted.
+    /// While `replicas` is 0, when the time stands still: how many seconds of it have passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elapsed: Option<i64>,
+    /// How many updated pods there may be; without it as many as the pause point allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<i32>,
+    /// The number of replicas when it began.
+    #[serde(default)]
+    pub replicas: i32,
+    /// Read only, from controllers before version 0.2: whether the pod is already deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<bool>,
-    /// The number of replicas that `sizes` were stored for.
-    pub replicas: i32,
-    /// The desired number of pods of each set, by `pod-template-hash`.
+    /// Empty. Controllers before version 0.2 require it.
+    #[serde(default)]
     #[schemars(schema_with = "schema::sizes")]
     pub sizes: BTreeMap<String, i32>,
 }
@@ -237,10 +315,6 @@ pub struct HeldPoint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::NAME))]
     pub group: Option<String>,
-    /// The number of updated pods, as it was declared when the hold began. It gives the sizes when `replicas` changes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::held_after_updated")]
-    pub after_updated: Option<IntOrString>,
 }
 
 /// The side of its pod on which a pause point is.
@@ -270,14 +344,39 @@ pub struct Blocked {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Passed {
-    /// The UID of its pod, or `*` for all points of this rollout.
-    #[schemars(length(max = limits::NAME))]
-    #[serde(rename = "podUID")]
+    /// Its id, or `*` for all points of this rollout.
+    #[serde(default)]
+    #[schemars(length(max = limits::ID))]
+    pub id: String,
+    /// How it was passed.
+    #[serde(default)]
+    pub by: PassedBy,
+    /// The UID of its pod, from controllers before version 0.2, which require it.
+    #[serde(default, rename = "podUID", with = "not_empty")]
+    #[schemars(with = "String", length(max = limits::NAME))]
     pub pod_uid: String,
     /// When it was passed.
     #[serde(deserialize_with = "time::stored")]
     #[schemars(with = "String", extend("format" = "date-time", "maxLength" = limits::TIME))]
     pub resumed_at: Time,
+}
+
+/// How a pause point was passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PassedBy {
+    /// A resume named it.
+    #[default]
+    Resume,
+    /// Its time was over.
+    Duration,
+    /// The annotation, or the point of the spec, was removed.
+    Removal,
+    /// When it was first seen, more updated pods were there than it allows.
+    NothingToHold,
+    /// No old pod is behind the mark or the place. Once there is one, the rollout pauses there.
+    NothingBehind,
+    /// It is before the group of nodes with which the rollout begins: there it does not pause.
+    FirstGroup,
 }
 
 /// A declared pause point that the rollout has passed.
@@ -297,7 +396,7 @@ pub struct PassedPoint {
     pub resumed_at: Time,
 }
 
-/// The sizes of the sets while `spec.paused` is set, or while the rollout is suspended.
+/// The sizes of sets, from controllers before version 0.2.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pause {
@@ -352,26 +451,30 @@ impl OrderedDeploymentStatus {
         self.conditions.iter().flatten().find(|condition| condition.type_ == type_)
     }
 
-    /// Whether the pause point of the pod with that UID was passed in this rollout.
+    /// How the pause point of that id was passed in this rollout.
     #[must_use]
-    pub fn has_passed(&self, uid: &str) -> bool {
-        let passed = self.passed.iter().flatten();
-        passed
-            .map(|passed| passed.pod_uid.as_str())
-            .any(|passed| passed == uid || passed == crate::names::ALL_POINTS)
+    pub fn passed_by(&self, id: &str) -> Option<PassedBy> {
+        self.passed.iter().flatten().find(|passed| passed.id == id).map(|passed| passed.by)
+    }
+
+    /// Whether this rollout has passed the pause point of that name: of a pod, or `<name>.<group>` or `<name>` of a declared one. A point
+    /// that was removed since and came back is another one.
+    #[must_use]
+    pub fn has_passed(&self, name: &str) -> bool {
+        let last = self
+            .passed
+            .iter()
+            .flatten()
+            .rev()
+            .find(|passed| passed.id.rsplit_once('@').is_some_and(|(of, _)| of == name));
+        self.has_passed_all()
+            || last.is_some_and(|passed| !matches!(passed.by, PassedBy::Removal | PassedBy::NothingBehind))
     }
 
     /// Whether all pause points of this rollout were passed at once.
     #[must_use]
     pub fn has_passed_all(&self) -> bool {
-        self.passed.iter().flatten().any(|passed| passed.pod_uid == crate::names::ALL_POINTS)
-    }
-
-    /// Whether the declared pause point of that name was passed in this rollout; with `betweenNodeGroups`, for this group.
-    #[must_use]
-    pub fn has_passed_point(&self, name: &str, group: Option<&str>) -> bool {
-        let mut passed = self.passed_points.iter().flatten();
-        self.has_passed_all() || passed.any(|passed| passed.name == name && passed.group.as_deref() == group)
+        self.passed_by(crate::names::ALL_POINTS).is_some()
     }
 }
 
@@ -387,10 +490,10 @@ impl HeldPoint {
 }
 
 impl Hold {
-    /// The id of a hold: what a resume must name. `point` is the name of the pod, or of the declared pause point.
+    /// The name of the point: of a pod, or of a declared point with its group of nodes.
     #[must_use]
-    pub fn id(point: &str, revision: i64) -> String {
-        format!("{point}@{revision}")
+    pub fn label(&self) -> String {
+        self.declared.as_ref().map_or_else(|| self.pod.clone(), HeldPoint::label)
     }
 }
 

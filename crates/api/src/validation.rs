@@ -14,6 +14,8 @@ use crate::{
 
 /// How many pause points a spec may declare.
 const MOST_POINTS: usize = 32;
+/// The name that no declared point may have.
+const MORE: &str = "more";
 
 /// The bounds of a pause point's duration in the schema: the whole text, and the digits before a unit or a point.
 const DURATION_LENGTH: usize = 20;
@@ -27,6 +29,17 @@ pub struct Violation {
     /// What is wrong, and what to do.
     pub message: String,
 }
+
+impl Violation {
+    /// Whether it is about the declared pause points. They stop a rollout, and nothing else.
+    #[must_use]
+    pub fn is_of_points(&self) -> bool {
+        self.field.starts_with(POINTS)
+    }
+}
+
+/// Where a spec declares pause points.
+const POINTS: &str = "spec.strategy.pausePoints";
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,7 +78,7 @@ pub fn validate(spec: &OrderedDeploymentSpec) -> Vec<Violation> {
     if let Some(bounds) = rolling_update {
         bounds_of(&mut found, bounds);
     }
-    pause_points(&mut found, "spec.strategy.pausePoints", &spec.strategy);
+    pause_points(&mut found, POINTS, &spec.strategy);
     let node_rules = spec.deletion_order.iter().filter_map(|order| order.node_priorities.as_ref()).flatten();
     for (index, rule) in node_rules.enumerate() {
         node_rule(&mut found, &format!("spec.deletionOrder.nodePriorities[{index}]"), rule);
@@ -151,15 +164,16 @@ fn pause_points(found: &mut Found, field: &str, strategy: &Strategy) {
     let counts = |point: &DeclaredPausePoint| point.after_updated.is_some();
     found.check(
         strategy.type_ == StrategyType::RollingUpdate || !strategy.points().any(counts),
-        "spec.strategy",
+        field,
         rules::AFTER_UPDATED_WITH_RECREATE.message,
     );
     let groups = strategy.points().filter(|point| point.between_node_groups.is_some());
-    found.check(groups.count() <= 1, "spec.strategy", rules::ONE_NODE_GROUP_POINT.message);
+    found.check(groups.count() <= 1, field, rules::ONE_NODE_GROUP_POINT.message);
     let (mut names, mut number, mut share) = (BTreeSet::new(), i32::MIN, i32::MIN);
     for (index, point) in strategy.points().enumerate() {
         let field = format!("{field}[{index}]");
         found.check(names.insert(point.name.as_str()), &field, rules::POINT_NAME_TWICE);
+        found.check(point.name != MORE, &format!("{field}.name"), rules::POINT_NAME_RESERVED);
         pause_point(found, &field, point);
         match &point.after_updated {
             Some(IntOrString::Int(next)) => {

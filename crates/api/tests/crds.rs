@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ordereddeployment_api::{OrderedDeploymentStatus, crds, to_yaml};
@@ -72,12 +71,9 @@ fn every_list_map_and_text_of_a_status_has_a_limit() {
 fn a_status_beyond_its_limits_is_cut_to_them_once() {
     let text = "é".repeat(70_000);
     let time = "2023-11-14T22:13:20Z";
-    let sizes: BTreeMap<String, i32> = (0..5000).map(|number| (format!("h{number}"), 1)).collect();
-    let pause = json!({"replicas": 1, "sizes": sizes});
     let passed: Vec<_> =
-        (0..5000).map(|uid| json!({"podUID": format!("{}", uid / 2), "resumedAt": time})).collect();
-    let points: Vec<_> =
-        (0..5000).map(|at| json!({"name": format!("{at}{text}"), "resumedAt": time})).collect();
+        (0..5000).map(|at| json!({"id": format!("{}", at / 2), "resumedAt": time})).collect();
+    let points: Vec<_> = (0..5000).map(|at| json!({"id": format!("{at}{text}")})).collect();
     let conditions: Vec<_> = (0..100)
         .map(|at| {
             json!({"type": format!("T{}", at / 2), "status": "True", "reason": text, "message": text,
@@ -88,18 +84,17 @@ fn a_status_beyond_its_limits_is_cut_to_them_once() {
         .collect();
     let entry = json!({"action": "Held", "id": text, "revision": 1, "at": time, "reason": text});
     let mut status: OrderedDeploymentStatus = serde_json::from_value(json!({
-        "selector": "x".repeat(500_000), "conditions": conditions, "passed": passed, "passedPoints": points,
-        "pause": pause, "history": vec![entry; 100], "blocked": {"id": text, "since": time},
-        "rollout": {"revision": 1, "templateHash": text, "replicas": 1, "scaledFrom": sizes, "suspended": pause,
+        "selector": "x".repeat(500_000), "conditions": conditions, "passed": passed, "history": vec![entry; 100], "blocked": {"id": text, "since": time},
+        "rollout": {"revision": 1, "templateHash": text, "points": points,
                     "from": {"revision": 1, "templateHash": text}},
         "aborted": {"revision": 1, "to": 1, "templateHash": text, "at": time, "reason": text},
         "hold": {"id": text, "pod": text, "podUID": text, "node": text, "point": "Before", "revision": 1, "since": time,
-                 "replicas": 1, "sizes": sizes, "declared": {"name": text, "group": text, "afterUpdated": text}},
+                 "replicas": 1, "declared": {"name": text, "group": text}},
     }))
     .unwrap();
     assert!(status.limit());
     assert!(status.condition("Complete").is_some(), "the controller's own conditions stay");
-    assert_eq!(status.passed.as_ref().unwrap().last().unwrap().pod_uid, "2499", "the last ones stay");
+    assert_eq!(status.passed.as_ref().unwrap().last().unwrap().id, "2499", "the last ones stay");
     let mut wrong = Vec::new();
     let crd = serde_json::to_value(&crds()[0]).unwrap();
     let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"];

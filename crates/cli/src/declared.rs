@@ -1,11 +1,11 @@
 //! Declared pause points in words. Pure functions.
 
-use ordereddeployment_api::{DeclaredPausePoint, Hold, OrderedDeploymentSpec, updated_before_pause};
+use ordereddeployment_api::{DeclaredPausePoint, Hold, OrderedDeploymentSpec};
 
 /// What a declared pause point waits for: `3 of 12 updated`, `priority 10 or lower`. `group` is the value of the node label.
 pub(crate) fn waits_for(point: &DeclaredPausePoint, group: Option<&str>, replicas: i32) -> String {
     if point.after_updated.is_some() {
-        return updated(point.updated(replicas), replicas);
+        return updated(point.limit(replicas, 1), replicas);
     }
     if let Some(priority) = point.before_priority {
         return format!("priority {priority} or lower");
@@ -24,13 +24,14 @@ fn updated(number: Option<i64>, replicas: i32) -> String {
     format!("{} of {replicas} updated", number.unwrap_or(0))
 }
 
-/// What the declared pause point of a hold waits for. A hold keeps the `afterUpdated` with which it began.
+/// What the declared pause point of a hold waits for. A hold keeps the number of updated pods with which it began.
 pub(crate) fn of_hold(hold: &Hold, spec: &OrderedDeploymentSpec) -> Option<String> {
     let declared = hold.declared.as_ref()?;
-    if let Some(number) = &declared.after_updated {
-        return Some(updated(updated_before_pause(number, spec.replicas), spec.replicas));
+    let point = spec.strategy.points().find(|point| point.name == declared.name);
+    if let Some(limit) = hold.limit.filter(|_| point.is_none_or(|point| point.after_updated.is_some())) {
+        return Some(updated(Some(limit.into()), hold.replicas));
     }
-    let point = spec.strategy.points().find(|point| point.name == declared.name)?;
+    let point = point?;
     Some(waits_for(point, declared.group.as_deref(), spec.replicas))
 }
 
@@ -105,7 +106,7 @@ mod tests {
         let mut hold: ordereddeployment_api::Hold = serde_json::from_value(hold).unwrap();
         let changed = spec(&json!([{"name": "canary", "afterUpdated": 3}]));
         assert_eq!(of_hold(&hold, &changed).as_deref(), Some("1 of 4 updated"));
-        hold.declared.as_mut().unwrap().after_updated = None;
+        hold.limit = None;
         assert_eq!(of_hold(&hold, &changed).as_deref(), Some("3 of 4 updated"));
         hold.declared = None;
         assert_eq!(of_hold(&hold, &changed), None);

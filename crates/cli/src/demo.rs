@@ -141,7 +141,7 @@ impl Demo<'_> {
         self.observe().await?;
         let at_resume = self.deleted.len();
 
-        self.screen.command(&format!("kubectl ordered resume {}", self.name))?;
+        self.screen.command(&format!("kubectl ordered resume {} {}", self.name, hold.label()))?;
         let connection = Connection {
             client: self.client.clone(),
             watching: self.client.clone(),

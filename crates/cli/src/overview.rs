@@ -333,7 +333,7 @@ fn priorities(snapshot: &Snapshot) -> impl Fn(&Pod) -> i32 {
 /// The pause point of a pod, unless the rollout has passed it.
 fn point(pod: &Pod, status: &OrderedDeploymentStatus) -> Option<PausePoint> {
     let Point::At { side, .. } = &pod.point else { return None };
-    (!pod.terminating && !pod.finished && !status.has_passed(&pod.facts.uid)).then_some(*side)
+    (!pod.terminating && !pod.finished && !status.has_passed(&pod.name)).then_some(*side)
 }
 
 /// `RollingUpdate, surge 1, unavailable 25%`.

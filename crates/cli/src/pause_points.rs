@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use ordereddeployment_api::{OrderedDeploymentStatus, PassedPoint, PausePoint, Template};
-use ordereddeployment_planner::{
-    BarrierPlace, ComparisonResult, Point, RolloutOrder, Snapshot, rollout_order,
-};
+use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint, Template};
+use ordereddeployment_planner::{BarrierPlace, ComparisonResult, Point, Snapshot, rollout_order};
 
-use crate::declared::{find, split, waits_for};
+use crate::declared::{find, waits_for};
 use crate::observe::ObservedState;
 use crate::state::side;
 
@@ -37,7 +35,6 @@ pub(crate) fn upcoming(state: &ObservedState, template: &Template) -> Vec<Upcomi
     deployment.status = deployment.status.take().map(|status| OrderedDeploymentStatus {
         hold: None,
         passed: None,
-        passed_points: None,
         resume_requested: None,
         aborted: None,
         abort_requested: None,
@@ -48,78 +45,24 @@ pub(crate) fn upcoming(state: &ObservedState, template: &Template) -> Vec<Upcomi
     if !lined_up.rolls {
         return Vec::new();
     }
-    let mut upcoming = of_pods(&snapshot, &lined_up);
-    upcoming.extend(declared(snapshot, &lined_up));
-    // The order of the planner.
-    upcoming.sort_by_key(|point| {
-        let after = point.side == PausePoint::After;
-        (point.place + usize::from(after), !after, point.declared.is_none())
-    });
-    upcoming
-}
-
-/// The pause points of pods.
-fn of_pods(snapshot: &Snapshot, lined_up: &RolloutOrder) -> Vec<UpcomingPausePoint> {
-    let of = lined_up.places.len();
-    let points = lined_up.places.iter().enumerate().filter_map(|(index, place)| {
+    let spec = &snapshot.deployment.spec;
+    let point = |BarrierPlace { at, side, declared }: &BarrierPlace| {
+        let place = lined_up.places.get(*at)?;
         let pod = snapshot.pods.iter().find(|pod| pod.facts.uid == place.uid)?;
-        let Point::At { side, .. } = pod.point else { return None };
-        // A pause point after the last pod has no effect: no pod is left.
-        (side == PausePoint::Before || index + 1 < of).then(|| UpcomingPausePoint {
-            pod: pod.name.clone(),
-            side,
-            node: pod.facts.node.as_deref().map(str::to_owned),
-            declared: None,
-            place: index + 1,
-            of,
-        })
-    });
-    points.collect()
-}
-
-/// The declared pause points. The planner finds the first one; it is marked as passed to find the next one.
-fn declared(mut snapshot: Snapshot, lined_up: &RolloutOrder) -> Vec<UpcomingPausePoint> {
-    for pod in snapshot.pods.iter_mut().filter(|pod| pod.point != Point::None) {
-        Arc::make_mut(pod).point = Point::None;
-    }
-    let resumed_at = snapshot.now;
-    let passed = |snapshot: &mut Snapshot, name: &str, group: Option<&str>| {
-        let status = Arc::make_mut(&mut snapshot.deployment).status.get_or_insert_default();
-        let (name, group) = (name.to_owned(), group.map(str::to_owned));
-        let point = PassedPoint { name, group, resumed_at: resumed_at.into() };
-        status.passed_points.get_or_insert_default().push(point);
-    };
-    if let Some((name, group)) = first_group(&snapshot, lined_up) {
-        passed(&mut snapshot, &name, group.as_deref());
-    }
-    let mut found = Vec::new();
-    while let Some(BarrierPlace { at, side, declared: Some(label) }) = rollout_order(&snapshot).barrier {
-        let Some(place) = lined_up.places.get(at) else { break };
-        let spec = &snapshot.deployment.spec;
-        let waits_for = find(spec, &label).map(|(point, group)| waits_for(point, group, spec.replicas));
-        found.push(UpcomingPausePoint {
+        let declared = declared.as_ref().map(|label| {
+            let waits_for = find(spec, label).map(|(point, group)| waits_for(point, group, spec.replicas));
+            format!("{label} ({})", waits_for.unwrap_or_default())
+        });
+        Some(UpcomingPausePoint {
             pod: place.name.clone(),
-            side,
-            node: None,
-            declared: Some(format!("{label} ({})", waits_for.unwrap_or_default())),
+            side: *side,
+            node: pod.facts.node.as_deref().map(str::to_owned).filter(|_| declared.is_none()),
+            declared,
             place: at + 1,
             of: lined_up.places.len(),
-        });
-        let (name, group) = split(&label);
-        passed(&mut snapshot, name, group);
-    }
-    found
-}
-
-/// The point between groups of nodes, and the group of the first pod: a rollout does not pause before it.
-fn first_group(snapshot: &Snapshot, lined_up: &RolloutOrder) -> Option<(String, Option<String>)> {
-    let strategy = &snapshot.deployment.spec.strategy;
-    let label = strategy.node_group_label()?;
-    let point = strategy.points().find(|point| point.between_node_groups.is_some())?;
-    let first = lined_up.places.first()?;
-    let pod = snapshot.pods.iter().find(|pod| pod.facts.uid == first.uid)?;
-    let node = pod.facts.node.as_ref().and_then(|node| snapshot.nodes.get(node)?.as_ref());
-    Some((point.name.clone(), node.and_then(|node| node.labels.get(label).cloned())))
+        })
+    };
+    lined_up.points.iter().filter_map(point).collect()
 }
 
 /// The text that lists the pause points, one line each.
@@ -263,9 +206,7 @@ mod tests {
             .collect();
         names.sort();
         assert_eq!(names, [old.name, other.name]);
-        // A rollback to the first revision keeps its pod.
-        let back: Vec<String> =
-            upcoming(&state, &state.sets[0].template).into_iter().map(|point| point.pod).collect();
-        assert_eq!(back, [format!("web-{}-gggggggg", "7f6d9b8c4d")]);
+        // A rollback to the revision that served last has none.
+        assert_eq!(upcoming(&state, &state.sets[0].template), []);
     }
 }

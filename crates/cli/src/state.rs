@@ -2,8 +2,7 @@
 
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{
-    Aborted, Blocked, ConditionStatus, HeldPoint, Hold, OrderedDeployment, OrderedDeploymentStatus,
-    PausePoint,
+    Aborted, Blocked, ConditionStatus, Hold, OrderedDeployment, OrderedDeploymentStatus, PausePoint,
 };
 
 use crate::style::{Paint, Style};
@@ -84,7 +83,7 @@ impl State {
         if let Some(exceeded) = exceeded {
             return Self::Failed(exceeded.message.clone());
         }
-        if let Some(hold) = status.hold.as_ref().filter(|hold| hold.deleted != Some(false)) {
+        if let Some(hold) = &status.hold {
             return Self::Held(Box::new(hold.clone()));
         }
         if found(condition::COMPLETE, ConditionStatus::True).is_some() {
@@ -131,7 +130,7 @@ pub(crate) fn pause_point(hold: &Hold) -> String {
 
 /// The name of a declared pause point, with its group of nodes if it has one; else the name of the pod.
 pub(crate) fn point_name(hold: &Hold) -> String {
-    hold.declared.as_ref().map_or_else(|| hold.pod.clone(), HeldPoint::label)
+    hold.label()
 }
 
 /// The abort of the current rollout.
@@ -147,23 +146,25 @@ pub(crate) fn rolled_back(aborted: &Aborted, is_done: bool) -> String {
     format!("{verb} from revision {revision} to {to} ({reason})")
 }
 
-/// The revision of a suspended rollout: it was scaled to 0 replicas while declared pause points were ahead.
+/// The revision of a suspended rollout: it was scaled to 0 replicas while pause points were ahead.
 pub(crate) fn suspended_revision(status: &OrderedDeploymentStatus) -> Option<i64> {
-    let rollout = status.rollout.as_ref().filter(|rollout| rollout.suspended.is_some())?;
-    Some(rollout.revision)
+    let rollout = status.rollout.as_ref().filter(|rollout| !rollout.completed)?;
+    let is_ahead = rollout.points.as_ref().is_some_and(|points| !points.is_empty());
+    (is_ahead && status.replicas == Some(0)).then_some(rollout.revision)
 }
 
 /// That the rollout to this revision is suspended, and how it continues.
 pub(crate) fn suspended(revision: i64) -> String {
     format!(
-        "the rollout to revision {revision} is suspended at 0 replicas: when replicas grows, each revision gets its share of the pods again, and the rollout continues"
+        "the rollout to revision {revision} is suspended at 0 replicas: when replicas grows, it continues where it was"
     )
 }
 
 /// The pause point at which the rollout is blocked, and the message of the condition.
 pub(crate) fn blocked(status: &OrderedDeploymentStatus) -> Option<(&Blocked, &str)> {
     let stalled = status.condition(condition::STALLED)?;
-    let is_blocked = stalled.status == ConditionStatus::True && stalled.reason == reason::BLOCKED;
+    let stands = [reason::BLOCKED, reason::WAITS_AT_PAUSE_POINT].contains(&stalled.reason.as_str());
+    let is_blocked = stalled.status == ConditionStatus::True && stands;
     Some((status.blocked.as_ref().filter(|_| is_blocked)?, &stalled.message))
 }
 
@@ -217,17 +218,6 @@ mod tests {
                 ("why", command.to_owned())
             );
         }
-    }
-
-    #[test]
-    fn a_pause_point_after_a_pod_counts_once_the_pod_is_deleted() {
-        let mut paused = paused_before(&pod("web:1", "cccccccc", "n2"));
-        assert!(matches!(state(&paused), State::Held(_)));
-        paused["hold"]["point"] = "After".into();
-        paused["hold"]["deleted"] = false.into();
-        assert_eq!(state(&paused), State::Rolling);
-        paused["hold"]["deleted"] = true.into();
-        assert!(matches!(state(&paused), State::Held(_)));
     }
 
     #[test]

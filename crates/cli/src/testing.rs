@@ -97,7 +97,11 @@ pub(crate) fn observed_state(replicas: i32, image: &str, status: &Value, pods: &
         .into_iter()
         .filter(|image| *image == "web:1" || pods.iter().any(|pod| pod.image == *image))
         .collect();
-    let sets = images.iter().map(|image| ordereddeployment_wire::set(&set(image, pods))).collect();
+    let rolls = pods.iter().any(|pod| pod.image != image);
+    let sets = images.iter().map(|of| {
+        let served = if rolls && *of == image { "0" } else { of.trim_start_matches("web:") };
+        ordereddeployment_wire::set(&set(of, served, pods))
+    });
     let nodes = [("n1", "inference"), ("n2", "inference"), ("n3", "hybrid"), ("n4", "hybrid")];
     let nodes = nodes
         .into_iter()
@@ -110,7 +114,7 @@ pub(crate) fn observed_state(replicas: i32, image: &str, status: &Value, pods: &
         family: Family::Ordered,
         doubt: None,
         deployment: Arc::new(deployment),
-        sets,
+        sets: sets.collect(),
         pods: pods.iter().map(view).collect(),
         nodes,
         nodes_unread: None,
@@ -118,7 +122,7 @@ pub(crate) fn observed_state(replicas: i32, image: &str, status: &Value, pods: &
     }
 }
 
-fn set(image: &str, pods: &[Pod]) -> OrderedReplicaSet {
+fn set(image: &str, served: &str, pods: &[Pod]) -> OrderedReplicaSet {
     let mut template = template(image);
     template["metadata"]["labels"]["pod-template-hash"] = hash(image).into();
     let active = pods.iter().filter(|pod| pod.image == image && !pod.terminating).count();
@@ -129,7 +133,7 @@ fn set(image: &str, pods: &[Pod]) -> OrderedReplicaSet {
             "labels": {"app": "web", "pod-template-hash": hash(image)},
             "annotations": {
                 "ordereddeployment.io/revision": image.trim_start_matches("web:"),
-                "ordereddeployment.io/served": image.trim_start_matches("web:"),
+                "ordereddeployment.io/served": served,
             },
             "creationTimestamp": "2030-01-01T10:00:00Z",
         },
@@ -177,11 +181,17 @@ fn view(pod: &Pod) -> ObservedPod {
 pub(crate) fn paused_before(pod: &Pod) -> Value {
     json!({
         "observedGeneration": 2, "replicas": 4, "updatedReplicas": 2, "availableReplicas": 4,
-        "rollout": {"revision": 2, "templateHash": hash("web:2"), "replicas": 4},
+        "rollout": {
+            "revision": 2, "templateHash": hash("web:2"),
+            "scaling": {"reached": 4},
+            "points": [{
+                "id": format!("{}@2", pod.name), "limit": 2, "replicas": 4, "side": "Before",
+            }],
+        },
         "hold": {
             "id": format!("{}@2", pod.name), "pod": pod.name, "podUID": pod.name, "node": pod.node,
             "point": "Before", "revision": 2, "since": "2030-01-01T11:58:00Z",
-            "replicas": 4, "sizes": {hash("web:1"): 2, hash("web:2"): 2},
+            "limit": 2, "replicas": 4,
         },
     })
 }
@@ -191,7 +201,9 @@ pub(crate) fn paused_before(pod: &Pod) -> Value {
 pub(crate) fn at_declared(name: &str, pods: &[Pod]) -> Value {
     let mut status = paused_before(&pods[0]);
     status["hold"]["id"] = format!("{name}@2").into();
-    status["hold"]["declared"] = json!({"name": name, "afterUpdated": 1});
+    status["hold"]["declared"] = json!({"name": name});
+    status["hold"]["limit"] = 1.into();
+    status["rollout"]["points"] = json!([{"id": format!("{name}@2")}]);
     status
 }
 
@@ -207,7 +219,7 @@ pub(crate) fn aborted() -> Value {
     json!({
         "observedGeneration": 2, "replicas": 4, "updatedReplicas": 1, "availableReplicas": 4,
         "rollout": {
-            "revision": 2, "templateHash": hash("web:2"), "replicas": 4,
+            "revision": 2, "templateHash": hash("web:2"), "points": [], "scaling": {"reached": 4},
             "from": {"revision": 1, "templateHash": hash("web:1")},
         },
         "aborted": {
@@ -222,6 +234,8 @@ pub(crate) fn at_revision(revision: i64) -> Value {
     let image = format!("web:{revision}");
     json!({
         "observedGeneration": 2,
-        "rollout": {"revision": revision, "templateHash": hash(&image), "replicas": 4},
+        "rollout": {
+            "revision": revision, "templateHash": hash(&image), "points": [], "scaling": {"reached": 4},
+        },
     })
 }

@@ -1,11 +1,10 @@
 //! How many pods an act creates, and of which set.
 
 use jiff::Timestamp;
-use ordereddeployment_api::StrategyType;
 use ordereddeployment_planner::Act;
 
 use crate::Messages;
-use crate::view::{View, count, current_set};
+use crate::view::{View, count};
 
 /// A pod that fails after this time, in seconds, is replaced at once.
 const EARLY: i64 = 600;
@@ -32,76 +31,6 @@ pub fn above_ceiling(view: &View<'_>, created: i64) -> Messages {
     if after > view.ceiling {
         messages.push(format!("{after} active pods, {} are allowed", view.ceiling));
     }
-    let old_there = view.snapshot.pods.iter().any(|pod| !pod.finished && !view.current.contains(&*pod.set));
-    if view.recreates() && !view.keeps_sizes() && old_there {
-        messages.push("Recreate creates a pod while an old pod exists".to_owned());
-    }
-    messages
-}
-
-/// Pods are created only of the current template, of revisions that have pods, and of the one that an abort rolls back to.
-pub(crate) fn revisions(view: &View<'_>, act: &Act) -> Messages {
-    let is_out = |hash: &str| {
-        let mut sets =
-            view.snapshot.sets.iter().filter(|set| !set.terminating && set.hash == hash).peekable();
-        sets.peek().is_some() && !sets.any(|set| view.takes_part(set))
-    };
-    let wrong = act.creates.iter().filter(|create| create.count > 0 && is_out(&create.hash));
-    wrong
-        .map(|create| format!("{} pods of {} are created, which takes no part", create.count, create.hash))
-        .collect()
-}
-
-/// A running rolling update creates updated pods, D − B of them while there is a barrier. It creates old pods only where fewer than the
-/// floor are old or available, or where it is scaled.
-pub(crate) fn wanted(view: &View<'_>, act: &Act) -> Messages {
-    let snapshot = view.snapshot;
-    let spec = &snapshot.deployment.spec;
-    let runs = spec.replicas > 0 && spec.strategy.type_ == StrategyType::RollingUpdate && !view.keeps_sizes();
-    if !runs || view.old().next().is_none() {
-        return Messages::new();
-    }
-    let current = current_set(view);
-    let is_new = |hash: &str| {
-        let other = || snapshot.sets.iter().all(|set| set.terminating || set.hash != hash);
-        current.map_or_else(other, |set| set.hash == hash)
-    };
-    let sum = |new: bool| -> i64 {
-        let creates = act.creates.iter().filter(|create| is_new(&create.hash) == new);
-        creates.map(|create| count(create.count)).sum()
-    };
-    let (new, old) = (sum(true), sum(false));
-    let mut messages = Messages::new();
-    if new > 0 && view.updated() + new > view.wanted() {
-        messages.push(format!(
-            "{new} updated pods are created in addition to {}, {} are wanted",
-            view.updated(),
-            view.wanted()
-        ));
-    }
-    if view.aborts {
-        // An abort scales no set in proportion.
-        if old > 0 {
-            messages
-                .push(format!("an abort creates {old} pods of another revision than the last complete one"));
-        }
-        return messages;
-    }
-    let rollout = view.status.rollout.as_ref();
-    let before = rollout.map_or(0, |rollout| rollout.replicas);
-    let is_scaled = rollout.is_some_and(|rollout| rollout.scaled_from.is_some());
-    if before == spec.replicas {
-        // Where D is changed and changed back in between, each set gets back its size.
-        // A declared point lets no more updated pods exist.
-        let kept = view.most_updated().map_or(0, |most| view.desired - most);
-        let lost = count(view.old().count()) + old > kept;
-        if !is_scaled && old > 0 && view.reliable() + old > view.floor && lost {
-            messages
-                .push(format!("{old} old pods are created; lost pods are to be replaced by updated ones"));
-        }
-    } else if before > spec.replicas && !act.creates.is_empty() {
-        messages.push("pods are created although D is smaller than before".to_owned());
-    }
     messages
 }
 
@@ -109,9 +38,6 @@ pub(crate) fn wanted(view: &View<'_>, act: &Act) -> Messages {
 pub(crate) fn replacements_wait(view: &View<'_>, act: &Act) -> Messages {
     let snapshot = view.snapshot;
     let mut messages = Messages::new();
-    if view.keeps_sizes() {
-        return messages;
-    }
     for create in &act.creates {
         let Some(set) = snapshot.sets.iter().find(|set| set.hash == create.hash && !set.terminating) else {
             continue;

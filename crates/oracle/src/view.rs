@@ -1,4 +1,4 @@
-//! What a decision was made on, computed from the contract: order, bounds, barrier, floors.
+//! What a decision was made on, computed from the contract: order, bounds, floors.
 //!
 //! The order of the pods is the sorter's. Everything else is computed here, so that a mistake of the planner is not repeated.
 
@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use ordereddeployment_api::{
-    Hold, OrderedDeploymentStatus, Pause, PausePoint, PodReplacementPolicy, StrategyType, Template,
-    UnavailablePods, names::condition, names::reason, validate,
+    OrderedDeploymentStatus, PodReplacementPolicy, StrategyType, Template, UnavailablePods, names::condition,
+    names::reason, template_hash, validate,
 };
-use ordereddeployment_planner::{FailureKind, Pod, Point, Set, Snapshot, is_of, node_rules, to_compare};
+use ordereddeployment_planner::{FailureKind, Pod, Set, Snapshot, is_of, node_rules, to_compare};
 use ordereddeployment_sorter::Pods;
 
 /// An active pod.
@@ -33,6 +33,7 @@ impl ActivePod<'_> {
 }
 
 /// What a decision was made on, counted.
+#[allow(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub struct View<'a> {
     /// What the decision was made on.
     pub snapshot: &'a Snapshot,
@@ -55,6 +56,8 @@ pub struct View<'a> {
     /// Whether the rollout is aborted.
     pub(crate) aborts: bool,
     is_valid: bool,
+    /// Whether the declared points are invalid: then no rollout goes on.
+    pub(crate) has_invalid_points: bool,
     is_uncompared: bool,
 }
 
@@ -109,7 +112,9 @@ impl<'a> View<'a> {
         let ceiling = if desired == 0 { 0 } else { desired + spec.max_surge() };
         let floor = desired - spec.max_unavailable();
         let status = snapshot.deployment.stored_status();
-        let is_valid = validate(spec).is_empty();
+        let (of_points, others): (Vec<_>, Vec<_>) =
+            validate(spec).into_iter().partition(ordereddeployment_api::Violation::is_of_points);
+        let (is_valid, has_invalid_points) = (others.is_empty(), !of_points.is_empty());
         let is_uncompared = !uncompared.is_empty();
         let mut view = Self {
             snapshot,
@@ -123,6 +128,7 @@ impl<'a> View<'a> {
             of_spec,
             aborts,
             is_valid,
+            has_invalid_points,
             is_uncompared,
         };
         view.arrange(&priorities);
@@ -144,15 +150,40 @@ impl<'a> View<'a> {
                 (-i64::from(self.priority(active)), group.is_none(), group)
             });
         }
+        // Pods of an interrupted rollout go first.
+        old.sort_by_key(|active| self.has_served(active));
         for (at, active) in places.into_iter().zip(old) {
             self.pods[at] = active;
         }
+    }
+
+    /// Whether the revision of this pod has served.
+    #[must_use]
+    pub fn has_served(&self, active: &ActivePod<'_>) -> bool {
+        let sets = &self.snapshot.sets;
+        let is_unrecorded = sets.iter().all(|set| set.served.is_none());
+        is_unrecorded || sets.iter().any(|set| set.uid == active.pod.set && set.served > Some(0))
+    }
+
+    /// The value of that label of the pod's node.
+    #[must_use]
+    pub fn group(&self, active: &ActivePod<'_>, label: &str) -> Option<&'a str> {
+        let node = self.snapshot.nodes.get(active.pod.facts.node.as_ref()?)?.as_ref()?;
+        node.labels.get(label).map(String::as_str)
     }
 
     /// The delete priority of a pod.
     #[must_use]
     pub fn priority(&self, active: &ActivePod<'_>) -> i32 {
         self.priorities.get(&active.pod.facts.uid).copied().unwrap_or(0)
+    }
+
+    /// Whether the sets say that the current template is the one that served last.
+    #[must_use]
+    pub fn served_last(&self) -> bool {
+        let Some(own) = current_set(self).filter(|set| !set.terminating) else { return false };
+        let others = self.snapshot.sets.iter().filter(|set| !set.terminating && set.uid != own.uid);
+        own.served > others.filter_map(|set| set.served).max().max(Some(0))
     }
 
     /// Whether the rollout is aborted.
@@ -186,67 +217,10 @@ impl<'a> View<'a> {
         self.pods.iter().position(|active| active.is(uid))
     }
 
-    /// The hold that keeps every set at its size.
-    #[must_use]
-    pub fn held(&self) -> Option<&Hold> {
-        self.status.hold.as_ref().filter(|hold| !has_begun(hold))
-    }
-
-    /// That hold, if it has no duration. Recreate has no surge that such a hold deletes.
-    #[must_use]
-    pub fn untimed_hold(&self) -> Option<&Hold> {
-        self.held().filter(|hold| hold.until.is_none() && !self.recreates())
-    }
-
-    /// Whether scaling deletes this pod after all other old pods: its pause point is not passed, or it is held.
-    #[must_use]
-    pub fn has_pause_point(&self, active: &ActivePod<'_>) -> bool {
-        if self.aborts {
-            return false;
-        }
-        let passed = self.status.has_passed(&active.pod.facts.uid);
-        let held = self.status.hold.as_ref().is_some_and(|hold| active.is(&hold.pod_uid));
-        !active.updated && (held || matches!(active.pod.point, Point::At { .. }) && !passed)
-    }
-
     /// Whether its set is being deleted: then the garbage collector deletes the pod.
     #[must_use]
     pub fn is_collected(&self, active: &ActivePod<'_>) -> bool {
         self.snapshot.sets.iter().any(|set| set.uid == active.pod.set && set.terminating)
-    }
-
-    /// Whether a hold or a pause keeps every set at its size.
-    #[must_use]
-    pub fn keeps_sizes(&self) -> bool {
-        self.held().is_some() || self.snapshot.deployment.spec.paused || self.suspended().is_some()
-    }
-
-    /// The sizes of a rollout that is suspended at 0 replicas.
-    fn suspended(&self) -> Option<&Pause> {
-        self.status.rollout.as_ref()?.suspended.as_ref()
-    }
-
-    /// The sizes that a pause stored, or else a suspension.
-    fn pause(&self) -> Option<&Pause> {
-        let pause = self.status.pause.as_ref().filter(|_| self.snapshot.deployment.spec.paused);
-        pause.or_else(|| self.suspended())
-    }
-
-    /// The sizes that a hold, a pause or a suspension stored, and the number of replicas that they are for.
-    #[must_use]
-    pub fn stored_sizes(&self) -> Option<(&BTreeMap<String, i32>, i32)> {
-        let of_pause = self.pause().map(|pause| (&pause.sizes, pause.replicas));
-        self.held().map(|hold| (&hold.sizes, hold.replicas)).or(of_pause)
-    }
-
-    /// Whether a pause stored pods of an older set. It keeps their share even while none of them exists.
-    #[must_use]
-    pub fn keeps_old(&self) -> bool {
-        let pause = self.pause();
-        let share = |hash: &str| pause.and_then(|pause| pause.sizes.get(hash)).is_some_and(|size| *size > 0);
-        let mut older =
-            self.snapshot.sets.iter().filter(|set| !set.terminating && !self.current.contains(&*set.uid));
-        older.any(|set| share(&set.hash) && self.takes_part(set))
     }
 
     /// The set of the last revision that served, besides that of the spec's template: an abort rolls back to it.
@@ -262,77 +236,10 @@ impl<'a> View<'a> {
         others.clone().find(|set| set.hash == from.template_hash)
     }
 
-    /// Whether pods of that set may be created: it is of the current template, it has pods, or an abort rolls back to it.
-    #[must_use]
-    pub fn takes_part(&self, set: &Set) -> bool {
-        let has_pods = || self.snapshot.pods.iter().any(|pod| pod.set == set.uid && !pod.finished);
-        let is_back = || self.back().is_some_and(|back| back.uid == set.uid);
-        self.current.contains(&*set.uid) || has_pods() || is_back()
-    }
-
     /// Whether the strategy is Recreate.
     #[must_use]
     pub fn recreates(&self) -> bool {
         self.snapshot.deployment.spec.strategy.type_ == StrategyType::Recreate
-    }
-
-    /// The barrier: its place among the old pods, its side, and whether its hold is stored before the DELETE. At one place, an
-    /// `after` point comes first, then declared points, then a `before` point.
-    #[must_use]
-    pub fn barrier(&self) -> Option<(usize, PausePoint, bool)> {
-        let declared = self.declared_barrier().map(|declared| declared.at);
-        let of_pod = self.pod_barrier();
-        if self.is_declared() { declared.map(|at| (at, PausePoint::Before, false)) } else { of_pod }
-    }
-
-    /// Whether the barrier is a declared point.
-    #[must_use]
-    pub fn is_declared(&self) -> bool {
-        let Some(declared) = self.declared_barrier() else { return false };
-        // A point `after` the pod ahead comes before a declared point at the same place.
-        self.pod_barrier().is_none_or(|(at, ..)| declared.at <= at)
-    }
-
-    /// The first pause point of a pod.
-    fn pod_barrier(&self) -> Option<(usize, PausePoint, bool)> {
-        if self.aborts {
-            return None;
-        }
-        let old: Vec<_> = self.old().collect();
-        let begun = self.status.hold.as_ref().filter(|hold| has_begun(hold));
-        // Its pod is deleted and the hold is about to be stored: until then the rollout deletes nothing.
-        if begun.is_some_and(|hold| old.iter().all(|active| !active.is(&hold.pod_uid))) {
-            return Some((0, PausePoint::Before, false));
-        }
-        old.iter().enumerate().find_map(|(at, active)| {
-            let begun = begun.is_some_and(|hold| active.is(&hold.pod_uid));
-            let passed = self.status.has_passed(&active.pod.facts.uid);
-            match active.pod.point {
-                Point::At { side: PausePoint::Before, .. } if !passed => {
-                    Some((at, PausePoint::Before, begun))
-                }
-                _ if begun => Some((at, PausePoint::After, true)),
-                Point::At { side, .. } if !passed && at + 1 < old.len() => Some((at, side, false)),
-                _ => None,
-            }
-        })
-    }
-
-    /// How many old pods the rollout may delete before a hold is stored.
-    #[must_use]
-    pub fn rollout_limit(&self) -> usize {
-        match self.barrier() {
-            None => usize::MAX,
-            Some((at, PausePoint::After, true)) => at + 1,
-            Some((at, ..)) => at,
-        }
-    }
-
-    /// B, where there is a barrier.
-    fn behind(&self) -> Option<i64> {
-        let (at, side, _) = self.barrier()?;
-        let ahead = at + usize::from(side == PausePoint::After);
-        Some(count(self.old().count().saturating_sub(ahead)))
     }
 
     /// Active pods of the current revision.
@@ -365,13 +272,6 @@ impl<'a> View<'a> {
         count(self.snapshot.pods.iter().filter(|pod| pod.terminating && !pod.finished).count())
     }
 
-    /// How many updated pods the rollout wants now.
-    #[must_use]
-    pub fn wanted(&self) -> i64 {
-        let wanted = (self.desired - self.behind().unwrap_or(0)).max(0);
-        self.most_updated().map_or(wanted, |most| wanted.min(most))
-    }
-
     /// Active old and available updated pods.
     #[must_use]
     pub fn reliable(&self) -> i64 {
@@ -382,12 +282,6 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn all_updated_available(&self) -> bool {
         self.pods.iter().all(|active| !active.updated || active.available)
-    }
-
-    /// Whether the rollout may delete unavailable pods out of order.
-    #[must_use]
-    pub fn allows_out_of_order(&self) -> bool {
-        self.is_when_blocked() && self.is_blocked() && (self.is_overdue() || self.all_updated_available())
     }
 
     /// Whether `unavailablePods` is `WhenBlocked`.
@@ -402,15 +296,6 @@ impl<'a> View<'a> {
     pub fn is_overdue(&self) -> bool {
         let progressing = self.status.condition(condition::PROGRESSING);
         progressing.is_some_and(|found| found.reason == reason::PROGRESS_DEADLINE_EXCEEDED)
-    }
-
-    /// Whether nothing can be created and the floor forbids to delete the first pod.
-    #[must_use]
-    pub fn is_blocked(&self) -> bool {
-        let full =
-            count(self.pods.len()) >= self.ceiling || self.updated() >= self.wanted() || self.cannot_create();
-        let head = self.old().next();
-        full && head.is_some_and(|head| head.available) && self.available() - 1 < self.floor
     }
 
     /// Whether creates have been refused, or have waited for a back-off, for ten seconds.
@@ -443,12 +328,6 @@ impl<'a> View<'a> {
     }
 }
 
-/// Whether this hold is stored before the DELETE of its pod.
-#[must_use]
-pub fn has_begun(hold: &Hold) -> bool {
-    hold.point == PausePoint::After && hold.deleted == Some(false)
-}
-
 /// All sets of the current template, those being deleted included: their pods are updated. Templates are not compared again: while
 /// the API server has not compared them, the set of the rollout so far counts as current.
 #[must_use]
@@ -470,7 +349,10 @@ fn sets_like<'a>(snapshot: &'a Snapshot, stand_in: Option<&Arc<str>>) -> BTreeSe
 fn is_aborted(snapshot: &Snapshot, current: &[&str]) -> bool {
     let status = snapshot.deployment.stored_status();
     let (Some(rollout), Some(aborted)) = (&status.rollout, &status.aborted) else { return false };
-    aborted.revision == rollout.revision && current.iter().all(|hash| *hash == rollout.template_hash)
+    let collisions = status.collision_count.unwrap_or(0);
+    let own = || template_hash(&snapshot.deployment.spec.template, collisions) == rollout.template_hash;
+    let is_same = current.iter().any(|hash| *hash == rollout.template_hash);
+    aborted.revision == rollout.revision && if current.is_empty() { own() } else { is_same }
 }
 
 /// The sets of the template to which an abort rolls back.

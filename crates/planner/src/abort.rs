@@ -3,11 +3,13 @@
 //!
 //! All functions return a status to store. No pod is deleted or created here.
 
-use ordereddeployment_api::{Aborted, Action, ProgressDeadlineAction, Rollout, names::reason};
+use ordereddeployment_api::{
+    Aborted, Action, OrderedDeploymentStatus, ProgressDeadlineAction, Rollout, names::reason,
+};
 
 use crate::conditions::seconds;
 use crate::inventory::Inventory;
-use crate::{Decision, Record, Set, barrier, conditions, events, history};
+use crate::{Decision, Record, Set, conditions, events, history};
 
 /// An abort or a retry that is due. It comes before any other change of the rollout.
 pub(crate) fn transition(inventory: &Inventory<'_>) -> Option<Decision> {
@@ -15,20 +17,29 @@ pub(crate) fn transition(inventory: &Inventory<'_>) -> Option<Decision> {
         // The spec may have another template than the rollout.
         return None;
     }
-    if let Some(requested) = inventory.status.retry_requested {
-        return Some(retry(inventory, requested));
-    }
     if let Some(requested) = inventory.status.abort_requested {
         return Some(match target(inventory, requested) {
             Ok(to) => abort(inventory, to, "by request".to_owned()),
-            Err(why) => ignored(inventory, &format!("the request to abort revision {requested}"), &why),
+            Err(why) => {
+                let mut status = inventory.status.clone();
+                status.abort_requested = None;
+                ignored(status, &format!("the request to abort revision {requested}"), &why)
+            }
         });
     }
+    if let Some(requested) = inventory.status.retry_requested {
+        return Some(retry(inventory, requested));
+    }
     let aborts = inventory.spec.progress_deadline_action == ProgressDeadlineAction::Abort;
-    if !aborts || inventory.spec.paused || !conditions::is_overdue(inventory.status) {
+    if !aborts
+        || inventory.spec.paused
+        || inventory.bounds.desired == 0
+        || inventory.returns()
+        || !conditions::is_overdue(inventory.status)
+    {
         return None;
     }
-    let to = target(inventory, barrier::revision(inventory)).ok()?;
+    let to = target(inventory, inventory.rollout_revision()).ok()?;
     let seconds = inventory.spec.progress_deadline_seconds;
     Some(abort(inventory, to, format!("no progress for {seconds} seconds (progressDeadlineAction: Abort)")))
 }
@@ -43,7 +54,7 @@ fn target<'a>(inventory: &Inventory<'a>, requested: i64) -> Result<&'a Set, Stri
     if inventory.aborts() {
         return Err("it is aborted already".to_owned());
     }
-    if rollout.completed {
+    if rollout.completed && inventory.has_served_once() {
         return Err("the rollout is complete; an undo rolls it back".to_owned());
     }
     inventory.back.ok_or_else(|| match &rollout.from {
@@ -54,13 +65,12 @@ fn target<'a>(inventory: &Inventory<'a>, requested: i64) -> Result<&'a Set, Stri
 
 fn abort(inventory: &Inventory<'_>, to: &Set, why: String) -> Decision {
     let mut status = inventory.status.clone();
-    let revision = barrier::revision(inventory);
+    let revision = inventory.rollout_revision();
     history::clear(&mut status);
     if let Some(rollout) = &mut status.rollout {
-        // An abort scales no set in proportion.
-        rollout.replicas = inventory.spec.replicas;
-        rollout.scaled_from = None;
-        rollout.suspended = None;
+        // No point is ahead of an abort.
+        rollout.points = Some(Vec::new());
+        rollout.pause = None;
     }
     let message =
         format!("Aborted the rollout to revision {revision}, back to revision {}: {why}", to.revision);
@@ -86,12 +96,23 @@ fn retry(inventory: &Inventory<'_>, requested: i64) -> Decision {
             Some(aborted) => format!("the aborted revision is {}", aborted.revision),
             None => "the rollout is not aborted".to_owned(),
         };
-        return ignored(inventory, &format!("the request to retry revision {requested}"), &why);
+        let mut status = inventory.status.clone();
+        status.retry_requested = None;
+        return ignored(status, &format!("the request to retry revision {requested}"), &why);
     };
     let mut status = inventory.status.clone();
     history::clear(&mut status);
     let revision = history::number_after_all(inventory);
-    status.rollout = Some(Rollout { revision, replicas: inventory.spec.replicas, ..before.clone() });
+    // It begins anew: all points are ahead.
+    status.rollout = Some(Rollout {
+        revision,
+        // Without an old pod and a revision to go back to, there is nothing to hold.
+        completed: inventory.old_count() == 0 && inventory.back.is_none(),
+        points: Some(Vec::new()),
+        from: before.from.clone().map(|from| history::begun_from(inventory, from)),
+        pause: None,
+        ..before.clone()
+    });
     // Progress is computed from this count.
     status.updated_replicas = Some(i32::try_from(inventory.with_spec_template()).unwrap_or(i32::MAX));
     let now = inventory.snapshot.now;
@@ -101,10 +122,7 @@ fn retry(inventory: &Inventory<'_>, requested: i64) -> Decision {
     Decision::Record(Record { status, events: vec![events::normal(reason::RETRIED, message)] })
 }
 
-fn ignored(inventory: &Inventory<'_>, what: &str, why: &str) -> Decision {
-    let mut status = inventory.status.clone();
-    status.abort_requested = None;
-    status.retry_requested = None;
+fn ignored(status: OrderedDeploymentStatus, what: &str, why: &str) -> Decision {
     let message = format!("Dropped {what}: {why}");
     Decision::Record(Record { status, events: vec![events::warning(reason::REQUEST_IGNORED, message)] })
 }

@@ -76,20 +76,9 @@ pub(crate) fn progressing_again(
     }
 }
 
-/// The rollout is held, with `kept_surge` updated pods beyond those that the hold wants.
-pub(crate) fn hold(
-    status: &mut OrderedDeploymentStatus,
-    hold: &Hold,
-    name: &str,
-    kept_surge: i64,
-    now: Timestamp,
-) {
-    let mut message = hold_message(hold, name);
-    if kept_surge > 0 {
-        let some =
-            if kept_surge == 1 { "One surge pod stays" } else { &format!("{kept_surge} surge pods stay") };
-        message = format!("{message}. {some}: without, too few pods would be available (maxUnavailable)");
-    }
+/// The rollout is held.
+pub(crate) fn hold(status: &mut OrderedDeploymentStatus, hold: &Hold, name: &str, now: Timestamp) {
+    let message = hold_message(hold, name);
     set(status, condition::HELD, ConditionStatus::True, reason::ROLLOUT_HELD, &message, now);
 }
 
@@ -109,14 +98,13 @@ pub(crate) fn hold_message(hold: &Hold, name: &str) -> String {
     let node = hold.node.as_ref().map(|node| format!(" on node {node}")).unwrap_or_default();
     let until = match &hold.until {
         Some(until) => format!("until {}", until.0),
-        None => format!("until it is resumed: kubectl ordered resume {name}"),
+        None => format!("until it is resumed: kubectl ordered resume {name} {}", hold.label()),
     };
     let (pod, revision) = (&hold.pod, hold.revision);
     if let Some(declared) = &hold.declared {
         let point = declared.label();
-        return format!(
-            "Paused at pause point {point}, rollout to revision {revision}, {until}. Next is pod {pod}{node}"
-        );
+        let next = if pod.is_empty() { String::new() } else { format!(". Next is pod {pod}{node}") };
+        return format!("Paused at pause point {point}, rollout to revision {revision}, {until}{next}");
     }
     format!("Paused at pause point {pod} ({side}){node}, rollout to revision {revision}, {until}")
 }

@@ -3,10 +3,11 @@
 //!
 //! It bounds numbers, lists and texts, and compares with the sets what they record. It decides about no pod.
 
-use ordereddeployment_api::OrderedDeploymentStatus;
-use ordereddeployment_api::names::reason;
+use ordereddeployment_api::names::{ALL_POINTS, reason};
+use ordereddeployment_api::{CompleteRevision, OrderedDeploymentStatus};
 
 use crate::history::{complete_revision, possible_revisions};
+use crate::ids::Id;
 use crate::inventory::Inventory;
 use crate::phase::State;
 use crate::served::is_unrecorded;
@@ -42,26 +43,34 @@ pub(crate) fn corrected(state: &State<'_, '_>) -> Option<Decision> {
     Some(Decision::Record(Record { status, events: event.into_iter().collect() }))
 }
 
-/// No number of pods is negative.
+/// No number of pods is negative, and no point is of another revision.
 fn numbers(status: &mut OrderedDeploymentStatus) -> Option<&'static str> {
     let mut is_changed = false;
     let mut bound = |number: &mut i32| {
         is_changed |= *number < 0;
         *number = (*number).max(0);
     };
-    let rollout = status.rollout.as_mut();
-    let suspended = rollout.and_then(|rollout| {
+    if let Some(rollout) = &mut status.rollout {
         bound(&mut rollout.replicas);
-        rollout.scaled_from.iter_mut().flat_map(std::collections::BTreeMap::values_mut).for_each(&mut bound);
-        rollout.suspended.as_mut()
-    });
-    let hold = status.hold.as_mut().map(|hold| (&mut hold.replicas, &mut hold.sizes));
-    let pauses = suspended.into_iter().chain(&mut status.pause);
-    for (replicas, sizes) in
-        hold.into_iter().chain(pauses.map(|pause| (&mut pause.replicas, &mut pause.sizes)))
-    {
-        bound(replicas);
-        sizes.values_mut().for_each(&mut bound);
+        let points = rollout.points.iter_mut().flatten().filter_map(|point| point.share.as_mut());
+        for share in points.chain(&mut rollout.pause) {
+            bound(&mut share.limit);
+            bound(&mut share.replicas);
+        }
+        if let Some(from) = &mut rollout.from {
+            bound(&mut from.replicas);
+            bound(&mut from.max_unavailable);
+        }
+        if let Some(scaling) = &mut rollout.scaling {
+            bound(&mut scaling.reached);
+            if let Some(to) = &mut scaling.to {
+                [&mut to.replicas, &mut to.updated, &mut to.old].into_iter().for_each(&mut bound);
+            }
+        }
+    }
+    if let Some(hold) = &mut status.hold {
+        bound(&mut hold.replicas);
+        hold.limit.iter_mut().for_each(&mut bound);
     }
     is_changed.then_some("negative numbers")
 }
@@ -79,6 +88,32 @@ fn revisions(inventory: &Inventory<'_>, status: &mut OrderedDeploymentStatus) ->
         named.push("rollout.revision");
     }
     let revision = rollout.revision;
+    if revision != before {
+        // The same points, of the revision that is possible.
+        let points = rollout.points.iter_mut().flatten().map(|point| &mut point.id);
+        let passed = status.passed.iter_mut().flatten().map(|passed| &mut passed.id);
+        let hold = status.hold.iter_mut().map(|hold| &mut hold.id);
+        let blocked = status.blocked.iter_mut().map(|blocked| &mut blocked.id);
+        for id in points.chain(passed).chain(hold).chain(blocked) {
+            let of_it = Id::parse(id).filter(|of| of.revision == before);
+            let renamed = of_it.map(|of| Id { revision, ..of }.to_string());
+            *id = renamed.unwrap_or_else(|| std::mem::take(id));
+        }
+    }
+    let is_own = |id: &str| Id::parse(id).is_some_and(|id| id.revision == revision);
+    if let Some(points) = &mut rollout.points
+        && points.iter().any(|point| !is_own(&point.id))
+    {
+        points.retain(|point| is_own(&point.id));
+        named.push("rollout.points");
+    }
+    if let Some(passed) = &mut status.passed
+        && passed.iter().any(|passed| passed.id != ALL_POINTS && !is_own(&passed.id))
+    {
+        passed.retain(|passed| passed.id == ALL_POINTS || is_own(&passed.id));
+        status.passed = status.passed.take().filter(|passed| !passed.is_empty());
+        named.push("passed");
+    }
     if let Some(hold) = status.hold.as_mut().filter(|hold| hold.revision != revision) {
         hold.revision = revision;
         named.push("hold.revision");
@@ -98,12 +133,17 @@ fn served(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) -> Vec<&'
     let own = inventory.revision.current.filter(|set| !set.terminating);
     let has_served = own.is_some_and(|set| set.served == Some(rollout.revision));
     let is_recorded = own.is_some() && !is_unrecorded(&inventory.snapshot.sets);
+    let is_over = inventory.old_count() == 0 && state.points.is_empty();
     if rollout.completed && is_recorded && inventory.bounds.desired > 0 {
         // It can have been complete without pods.
-        rollout.completed = has_served || state.is_complete;
+        rollout.completed = has_served || is_over;
     }
     let exists = |hash: &str| inventory.usable_sets().any(|set| set.hash == hash);
-    let back = inventory.back.map(complete_revision);
+    let back = inventory.back.map(|set| CompleteRevision {
+        replicas: rollout.from.as_ref().map_or(0, |from| from.replicas),
+        max_unavailable: rollout.from.as_ref().map_or(0, |from| from.max_unavailable),
+        ..complete_revision(set)
+    });
     let is_there = rollout.from.as_ref().is_some_and(|from| exists(&from.template_hash));
     if rollout.from != back && (is_there || rollout.from.is_none()) {
         // A set that is gone needs no correction: nothing rolls back to it.

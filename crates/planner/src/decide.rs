@@ -8,16 +8,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use ordereddeployment_api::names::{condition, reason};
 
-use crate::barrier::held;
 use crate::inventory::{Inventory, RankedPod, count};
 use crate::migration::Migration;
 use crate::phase::{Phase, State};
 use crate::pod_changes::{self, PodChanges, create_failed};
+use crate::points::{Kind, Points};
 use crate::sizes::{self, Sizes};
 use crate::template_comparison::{self, Prerequisite};
 use crate::{
-    Act, Decision, Event, FailureKind, Purpose, Read, Record, SetChange, Snapshot, Target, abort, conditions,
-    corrected, events, history, hold, kept, report, rollout, scaling, stuck,
+    Act, Decision, Event, FailureKind, Purpose, Read, SetChange, Snapshot, Target, abort, conditions,
+    corrected, events, history, hold, report, rollout, scaling, seen, stuck, upgrade,
 };
 
 /// The requeue interval if the status of this decision changes the next one.
@@ -55,8 +55,13 @@ pub fn decide(snapshot: &Snapshot) -> Decision {
     if let Some(first) = corrected::corrected(&state) {
         return first;
     }
-    let first = history::begin(&inventory).or_else(|| abort::transition(&inventory));
-    if let Some(first) = first.or_else(|| hold::transition(&state)) {
+    let first = upgrade::upgrade(&inventory, false)
+        .or_else(|| history::begin(&state))
+        .or_else(|| abort::transition(&inventory))
+        .map(|first| with_points(snapshot, first))
+        .or_else(|| seen::see(&inventory, false))
+        .or_else(|| hold::transition(&state));
+    if let Some(first) = first {
         return first;
     }
     if snapshot.failure.as_ref().is_some_and(|failure| failure.what == FailureKind::Claim) {
@@ -66,6 +71,25 @@ pub fn decide(snapshot: &Snapshot) -> Decision {
         Ok(changes) => Decision::Act(act(&state, &changes)),
         Err(first) => *first,
     }
+}
+
+/// A rollout begins with the points that it sees now: their pods can be gone at the next decision.
+fn with_points(snapshot: &Snapshot, first: Decision) -> Decision {
+    let Decision::Record(mut record) = first else { return first };
+    let mut begun = snapshot.clone();
+    // The first record can be one of the name of its set.
+    for _ in 0..2 {
+        Arc::make_mut(&mut begun.deployment).status = Some(record.status.clone());
+        let inventory = Inventory::of(&begun);
+        // An abort needs no nodes.
+        let knows_nodes = inventory.missing_nodes.is_empty();
+        let next = history::begin(&State::of(&inventory));
+        let next = next.or_else(|| seen::see(&inventory, false).filter(|_| knows_nodes));
+        let Some(Decision::Record(next)) = next else { break };
+        record.status = next.status;
+        record.events.extend(next.events);
+    }
+    Decision::Record(record)
 }
 
 /// Nothing is created or deleted during a migration between a Deployment and this object.
@@ -87,34 +111,19 @@ fn equal(state: &State<'_, '_>, change: SetChange) -> Act {
 /// The pods to create and delete now.
 fn pod_changes(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
     let inventory = state.inventory;
-    let is_running = matches!(state.phase, Phase::ScaledToZero | Phase::Steady | Phase::Recreating);
-    if is_running && scaling::is_being_scaled(inventory) {
-        if matches!(state.phase, Phase::ScaledToZero) {
-            // A hold that begins now keeps the sizes from which the scaling began.
-            scaling::scale_to_zero(inventory)?;
-        }
-        // From here on pods move for another reason than scaling: its stored start is dropped.
-        let mut status = inventory.status.clone();
-        if let Some(rollout) = &mut status.rollout {
-            rollout.scaled_from = None;
-        }
-        return Err(Box::new(Decision::Record(Record { status, events: Vec::new() })));
-    }
     let target_is_gone = inventory.aborts() && inventory.current.is_none();
     let mut changes = match &state.phase {
         _ if target_is_gone => PodChanges::default(),
         Phase::Invalid(_) | Phase::Migrating(_) => PodChanges::default(),
-        Phase::Held(sizes) | Phase::Paused(sizes) => scaling::keep_sizes(inventory, sizes)?,
-        Phase::ScaledToZero => scaling::scale_to_zero(inventory)?,
-        Phase::Recreating => rollout::recreate(state)?,
-        Phase::Rolling => rollout::rolling_update(state)?,
+        Phase::ScaledToZero => scaling::scale_to_zero(inventory),
+        Phase::Rolling => rollout::roll(state)?,
         Phase::Steady => scaling::steady(inventory),
     };
     if create_failed(inventory) && !changes.deletes.is_empty() {
         // Creates come first, and no pod is deleted after a failed create: with an exhausted quota only deletes make room.
         changes.creates.clear();
     }
-    changes.sizes = sizes_after(state, &changes);
+    changes.sizes = sizes_after(inventory, &changes);
     if changes.stalled.is_none() {
         changes.stalled = stuck::blocked(state, &changes);
     }
@@ -122,24 +131,19 @@ fn pod_changes(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
 }
 
 /// The sizes of the sets after these changes.
-fn sizes_after(state: &State<'_, '_>, changes: &PodChanges) -> Sizes {
-    let inventory = state.inventory;
-    let kept = state.kept().map(|wanted| scaling::sizes_of_sets(inventory, wanted));
-    let mut sizes = kept.unwrap_or_else(|| {
-        let mut sizes = inventory.by_set();
-        for (hash, count) in &changes.creates {
-            *sizes.entry(hash.clone()).or_default() += count;
+fn sizes_after(inventory: &Inventory<'_>, changes: &PodChanges) -> Sizes {
+    let mut sizes = inventory.by_set();
+    for (hash, count) in &changes.creates {
+        *sizes.entry(hash.clone()).or_default() += count;
+    }
+    for target in changes.deletes.iter().flat_map(|group| &group.targets) {
+        let set = inventory.snapshot.sets.iter().find(|set| set.uid == target.pod.set);
+        if let Some(size) = set.and_then(|set| sizes.get_mut(&set.hash)) {
+            *size -= 1;
         }
-        for target in changes.deletes.iter().flat_map(|group| &group.targets) {
-            let set = inventory.snapshot.sets.iter().find(|set| set.uid == target.pod.set);
-            if let Some(size) = set.and_then(|set| sizes.get_mut(&set.hash)) {
-                *size -= 1;
-            }
-        }
-        sizes
-    });
+    }
     sizes.entry(inventory.hash.clone()).or_default();
-    let fallback = kept::fallback(inventory);
+    let fallback = history::fallback(inventory);
     let published = sizes::published(&sizes, inventory.bounds.desired, &fallback);
     history::countable(inventory, published, &changes.creates)
 }
@@ -196,7 +200,11 @@ pub(crate) fn points(inventory: &Inventory<'_>, changes: &PodChanges) -> BTreeMa
     let reached: BTreeSet<&Arc<str>> = groups.flat_map(|group| &group.targets).map(Target::uid).collect();
     let ahead =
         inventory.old().iter().filter(|ranked| ranked.point.is_some() && !reached.contains(ranked.uid()));
-    ahead.map(|ranked| (Arc::clone(ranked.uid()), ranked.pod.name.clone())).collect()
+    let marks = ahead.map(|ranked| (Arc::clone(ranked.uid()), ranked.pod.name.clone()));
+    // A place is known by its id.
+    let ahead = Points::of(inventory).ahead;
+    let places = ahead.into_iter().filter(|one| one.barrier.is_some() && matches!(one.kind, Kind::Place(_)));
+    marks.chain(places.map(|one| (Arc::from(one.id.as_str()), one.id))).collect()
 }
 
 /// Warnings of pause points that disappeared before the rollout reached them.
@@ -205,10 +213,23 @@ pub(crate) fn lost(inventory: &Inventory<'_>, points: &BTreeMap<Arc<str>, String
         LazyCell::new(|| inventory.ranked_pods().iter().map(RankedPod::uid).collect());
     let held = |uid: &Arc<str>| inventory.status.hold.as_ref().is_some_and(|hold| *hold.pod_uid == **uid);
     let known = inventory.snapshot.known_points.iter();
-    let gone = known.filter(|(uid, _)| {
-        !points.contains_key(*uid) && !held(uid) && !inventory.has_passed(uid) && !ranked_pods.contains(*uid)
+    let gone = known.filter(|(uid, name)| {
+        !points.contains_key(*uid)
+            && !held(uid)
+            && !inventory.status.has_passed(name)
+            && !ranked_pods.contains(*uid)
     });
-    gone.map(|(uid, name)| events::point_lost(name, uid)).collect()
+    let ahead = Points::of(inventory).ahead;
+    let is_place = |id: &str| ahead.iter().any(|one| one.id == *id && matches!(one.kind, Kind::Place(_)));
+    let (mut lost, mut gone) = (Vec::new(), gone);
+    for (uid, name) in &mut gone {
+        if **uid != **name {
+            lost.push(events::point_lost(name, uid));
+        } else if is_place(name) {
+            lost.push(events::place_lost(name));
+        }
+    }
+    lost
 }
 
 /// The events of changed sizes, as a Deployment publishes them.
@@ -240,7 +261,7 @@ fn requeue(
     let deadline = status
         .condition(condition::PROGRESSING)
         .and_then(|_| conditions::deadline(status, inventory.spec.progress_deadline_seconds));
-    let until = held(status).and_then(|hold| hold.until.as_ref()).map(|until| until.0);
+    let until = status.hold.as_ref().and_then(|hold| hold.until.as_ref()).map(|until| until.0);
     let blocked = changes.blocked.as_ref().and_then(rollout::blocked_stands_at);
     let no_creates = rollout::no_creates_at(inventory);
     let times = [

@@ -42,7 +42,26 @@ pub(crate) fn point_lost(name: &str, uid: &Arc<str>) -> Event {
     Event {
         type_: EventType::Warning,
         reason: reason::PAUSE_POINT_LOST,
-        message: format!("Pod {name} is gone, and with it a pause point that the rollout had not reached"),
+        message: format!(
+            "Pod {name} with a pause point is gone: the number of updated pods alone holds the rollout"
+        ),
         regarding: Regarding::Pod { name: name.to_owned(), uid: Arc::clone(uid) },
     }
+}
+
+pub(crate) fn point_skipped(id: &str, why: &str) -> Event {
+    warning(reason::PAUSE_POINT_SKIPPED, format!("Pause point {id} holds nothing in this rollout: {why}"))
+}
+
+pub(crate) fn points_joined(id: &str, most: usize) -> Event {
+    let message = format!(
+        "More than {most} pods have a pause point, or too many groups of nodes: {id} stands for those with the largest numbers"
+    );
+    warning(reason::PAUSE_POINTS_JOINED, message)
+}
+
+pub(crate) fn place_lost(id: &str) -> Event {
+    let message =
+        format!("No pod is at pause point {id} any more: the number of updated pods alone holds the rollout");
+    warning(reason::PAUSE_POINT_LOST, message)
 }

@@ -3,19 +3,20 @@
 use std::ops::RangeInclusive;
 
 use ordereddeployment_api::{
-    CompleteRevision, OrderedDeploymentStatus, PodDeletion, Rollout,
+    AheadPoint, CompleteRevision, OrderedDeploymentStatus, PodDeletion, Rollout, Scaling,
     names::{condition, reason},
 };
 
+use crate::ids::Id;
 use crate::inventory::Inventory;
-use crate::kept;
 use crate::phase::{Phase, State};
 use crate::sizes::Sizes;
 use crate::{Decision, Event, Record, SetChange, conditions, events, served};
 
 /// A new template starts a new rollout. One write sets its identity and clears the hold, the passed points and any resume
 /// request, before a resume is processed. If another template has the same hash, the collision count distinguishes them.
-pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
+pub(crate) fn begin(state: &State<'_, '_>) -> Option<Decision> {
+    let inventory = state.inventory;
     if inventory.revision.needs_comparison() || inventory.aborts() {
         return None;
     }
@@ -35,22 +36,22 @@ pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
         return None;
     }
     let mut status = inventory.status.clone();
-    if inventory.spec.paused {
-        status.pause = kept::pause_of_the_rollout_before(inventory);
-    }
     let revision = next_revision(inventory);
+    let is_suspended = inventory.bounds.desired == 0 && state.points.holds();
+    let is_on = inventory.bounds.desired > 0 || inventory.active() > 0;
     let before = inventory.status.rollout.as_ref();
-    status.rollout = Some(Rollout {
-        revision,
-        template_hash: inventory.hash.clone(),
+    let begun = Rollout {
+        // Without pods there is nothing to replace, and no pause point to reach.
+        completed: !is_suspended
+            && inventory.old_count() == 0
+            && (inventory.back.is_none() || !is_on)
+            && !inventory.waits_for_its_set(),
+        points: Some(if is_suspended { carried(inventory, revision) } else { Vec::new() }),
         // A scaling in progress continues.
-        replicas: before.map_or(inventory.spec.replicas, |rollout| rollout.replicas),
-        scaled_from: before.and_then(|rollout| rollout.scaled_from.clone()),
-        from: inventory.back.map(complete_revision),
-        suspended: None,
-        // Without replicas there is nothing to replace.
-        completed: inventory.bounds.desired == 0 && inventory.active() == 0,
-    });
+        scaling: before.and_then(|before| before.scaling),
+        ..Rollout { revision, ..rollout_of(inventory) }
+    };
+    status.rollout = Some(begun);
     clear(&mut status);
     // Progress is computed from these counts, and the stored ones are of the template before.
     let narrow = |count: i64| Some(i32::try_from(count).unwrap_or(i32::MAX));
@@ -68,12 +69,71 @@ pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
     Some(Decision::Record(Record { status, events }))
 }
 
+/// A rollout to the current template in which nothing was seen yet.
+pub(crate) fn rollout_of(inventory: &Inventory<'_>) -> Rollout {
+    let spec = inventory.spec;
+    let from = inventory.back.map(|set| begun_from(inventory, complete_revision(set)));
+    Rollout {
+        revision: inventory.rollout_revision(),
+        template_hash: inventory.hash.clone(),
+        replicas: spec.replicas,
+        points: Some(Vec::new()),
+        from,
+        scaling: Some(Scaling { reached: spec.replicas, to: None }),
+        pause: None,
+        scaled_from: None,
+        suspended: None,
+        completed: false,
+    }
+}
+
+/// What a rollout that begins now keeps of the revision that it replaces.
+pub(crate) fn begun_from(inventory: &Inventory<'_>, from: CompleteRevision) -> CompleteRevision {
+    let unavailable = if inventory.recreate() { 0 } else { inventory.spec.max_unavailable() };
+    CompleteRevision {
+        replicas: last_replicas(inventory),
+        max_unavailable: i32::try_from(unavailable).unwrap_or(i32::MAX),
+        ..from
+    }
+}
+
+/// The number of replicas of the last decision: of the status, which is written at rest, or as published, if that is less.
+fn last_replicas(inventory: &Inventory<'_>) -> i32 {
+    let Some(rollout) = &inventory.status.rollout else { return 0 };
+    let stored = rollout
+        .scaling
+        .map_or(rollout.replicas, |scaling| scaling.to.map_or(scaling.reached, |to| to.replicas));
+    let sizes = inventory.usable_sets().map(|set| set.replicas.max(0));
+    stored.min(sizes.fold(0, i32::saturating_add))
+}
+
+/// In a suspension, the marks and places that were ahead stay ahead: with the number of the rollout that begins.
+fn carried(inventory: &Inventory<'_>, revision: i64) -> Vec<AheadPoint> {
+    let stored = inventory.status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+    let kept = stored.filter(|point| point.share.is_some());
+    let renamed = kept.filter_map(|point| {
+        let id = Id { revision, time: 1, ..Id::parse(&point.id)? };
+        Some(AheadPoint { id: id.to_string(), ..point.clone() })
+    });
+    renamed.collect()
+}
+
+/// The set that takes the difference between the published sizes and D: the current one, or the largest old one if the current one does
+/// not exist and is not created.
+pub(crate) fn fallback(inventory: &Inventory<'_>) -> String {
+    if inventory.current.is_some() || !(inventory.spec.paused || inventory.aborts()) {
+        return inventory.hash.clone();
+    }
+    let sizes = inventory.by_set();
+    let newest = inventory.usable_sets().max_by_key(|set| (sizes.get(&set.hash).copied(), set.revision));
+    newest.map_or_else(|| inventory.hash.clone(), |set| set.hash.clone())
+}
+
 /// Clears what belongs to the rollout so far, and the requests of users about it.
 pub(crate) fn clear(status: &mut OrderedDeploymentStatus) {
     status.hold = None;
     status.blocked = None;
     status.passed = None;
-    status.passed_points = None;
     status.resume_requested = None;
     status.abort_requested = None;
     status.retry_requested = None;
@@ -82,7 +142,12 @@ pub(crate) fn clear(status: &mut OrderedDeploymentStatus) {
 
 /// What the status stores of a set that served.
 pub(crate) fn complete_revision(set: &crate::Set) -> CompleteRevision {
-    CompleteRevision { revision: set.revision, template_hash: set.hash.clone() }
+    CompleteRevision {
+        revision: set.revision,
+        template_hash: set.hash.clone(),
+        replicas: 0,
+        max_unavailable: 0,
+    }
 }
 
 /// Whether another set has the name of the current template's set.
@@ -99,6 +164,7 @@ fn started(inventory: &Inventory<'_>, revision: i64) -> Event {
     let declared = inventory.spec.strategy.points().map(|point| point.name.as_str());
     let names: Vec<_> = declared.chain(points.map(|ranked| ranked.pod.name.as_str())).collect();
     let ahead = match names.as_slice() {
+        _ if inventory.returns() => "no pause point, because this revision served last".to_owned(),
         [] => "no pause point".to_owned(),
         [one] => format!("one pause point: {one}"),
         many => format!(
@@ -255,7 +321,8 @@ pub(crate) fn may_lag(state: &State<'_, '_>, changes: &[SetChange]) -> bool {
     };
     inventory.spec.pod_deletion == PodDeletion::Delete
         && inventory.old_count() > 0
-        && matches!(state.phase, Phase::Rolling | Phase::Recreating | Phase::ScaledToZero)
+        && !state.is_held
+        && matches!(state.phase, Phase::Rolling | Phase::ScaledToZero)
         && published == inventory.bounds.desired
         && changes.iter().all(only_sizes)
 }
@@ -263,9 +330,13 @@ pub(crate) fn may_lag(state: &State<'_, '_>, changes: &[SetChange]) -> bool {
 /// Old sets without pods beyond `revisionHistoryLimit`, the oldest first. Called once the rollout is complete.
 pub(crate) fn beyond_limit(inventory: &Inventory<'_>) -> Vec<SetChange> {
     let is_current = |set: &crate::Set| inventory.current.is_some_and(|current| current.uid == set.uid);
+    // Until the current revision has served, an abort goes back to this one.
+    let back = inventory.back.filter(|_| !inventory.has_served_once());
+    let is_needed = |set: &crate::Set| back.is_some_and(|back| back.uid == set.uid);
     let mut old: Vec<_> = inventory
         .usable_sets()
         .filter(|set| !is_current(set) && set.replicas == 0 && !inventory.has_pods(&set.uid))
+        .filter(|set| !is_needed(set))
         .collect();
     old.sort_by_key(|set| (set.revision, set.created));
     let limit = usize::try_from(inventory.spec.revision_history_limit).unwrap_or(0);

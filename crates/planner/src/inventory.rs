@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{
     Aborted, OrderedDeploymentSpec, OrderedDeploymentStatus, PausePoint, PodReplacementPolicy, StrategyType,
-    names::ALL_POINTS,
+    Violation, validate,
 };
 use ordereddeployment_sorter::{self as sorter, NodeFacts, Order, Pods, Why};
 use rustc_hash::FxBuildHasher;
@@ -40,15 +40,17 @@ impl Bounds {
 
 /// An active pod with its place in the order.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub(crate) struct RankedPod<'a> {
     pub(crate) pod: &'a Arc<Pod>,
-    pub(crate) hash: &'a str,
     /// Whether it is of the current template, in any set.
     pub(crate) updated: bool,
     /// Whether its set is being deleted: the garbage collector decides about the pod, and the planner never deletes it.
     pub(crate) collected: bool,
     /// Whether it has been ready for the minReadySeconds of its own set.
     pub(crate) available: bool,
+    /// Whether its revision has served. Old pods of others go first: they are those of an interrupted rollout.
+    pub(crate) served: bool,
     /// Its pause point, unless the rollout has passed it.
     pub(crate) point: Option<PausePoint>,
     /// Its delete priority.
@@ -110,14 +112,14 @@ pub(crate) struct Inventory<'a> {
     pub(crate) has_created: bool,
     /// All sets, in the order of the snapshot.
     sets: Vec<SetPods<'a>>,
-    /// UIDs of the pods whose pause points the rollout has passed.
-    passed: BTreeSet<&'a str>,
     /// The nodes that must be read before the order is known.
     pub(crate) missing_nodes: BTreeSet<Arc<str>>,
     /// When the next pod becomes available by time alone.
     pub(crate) next_available: Option<Timestamp>,
     /// Failed pods whose replacements wait.
     pub(crate) backoff: Backoff,
+    /// What is wrong with the declared pause points.
+    pub(crate) invalid_points: Vec<Violation>,
 }
 
 impl<'a> Inventory<'a> {
@@ -158,10 +160,10 @@ impl<'a> Inventory<'a> {
             ready: 0,
             ending: Vec::new(),
             has_created: false,
-            passed: status.passed.iter().flatten().map(|passed| passed.pod_uid.as_str()).collect(),
             missing_nodes: BTreeSet::new(),
             next_available: None,
             backoff: Backoff::default(),
+            invalid_points: invalid_points(spec),
         };
         inventory.count();
         inventory
@@ -175,6 +177,7 @@ impl<'a> Inventory<'a> {
         if is_set_without_owner(snapshot) {
             pods = pods.without_ranks();
         }
+        let is_unrecorded = served::is_unrecorded(&snapshot.sets);
         let mut found: Vec<RankedPod<'a>> = Vec::with_capacity(snapshot.pods.len());
         let mut failed = Vec::new();
         for pod in &snapshot.pods {
@@ -216,16 +219,18 @@ impl<'a> Inventory<'a> {
             self.ready += i64::from(pod.facts.ready);
             self.old_count += usize::from(!updated);
             let point = match &pod.point {
-                Point::At { side, .. } if !self.aborts() && !self.has_passed(&pod.facts.uid) => Some(*side),
+                Point::At { side, .. } if self.aborted.is_none() && !self.status.has_passed(&pod.name) => {
+                    Some(*side)
+                }
                 _ => None,
             };
             pods.add(&pod.facts);
             found.push(RankedPod {
                 pod,
-                hash: &of.hash,
                 updated,
                 collected: of.terminating,
                 available,
+                served: is_unrecorded || of.served.is_some_and(|served| served > 0),
                 point,
                 group: None,
                 priority: 0,
@@ -256,6 +261,9 @@ impl<'a> Inventory<'a> {
             self.group(&mut old, label);
             self.ranked_pods = old;
         }
+        if self.ranked_pods.iter().any(|ranked| !ranked.served) {
+            rearrange(&mut self.ranked_pods, |pods| pods.sort_by_key(|ranked| ranked.served));
+        }
         self.ranked_pods.append(&mut updated);
     }
 
@@ -275,6 +283,23 @@ impl<'a> Inventory<'a> {
         self.snapshot.nodes.get(ranked.pod.facts.node.as_ref()?)?.as_ref()
     }
 
+    /// Whether the current template is that of the revision that served last: the rollout goes back to it, and no pause point holds it,
+    /// as in an abort. Without replicas it is not known yet which template is rolled out.
+    pub(crate) fn returns(&self) -> bool {
+        let own = self.current.filter(|set| !set.terminating).and_then(|set| set.served);
+        let Some(own) = own.filter(|served| *served > 0) else { return false };
+        let others = self.sets.iter().filter(|of| !of.updated && !of.set.terminating);
+        let rollout = self.status.rollout.as_ref().filter(|rollout| rollout.template_hash == self.hash);
+        // A set that somebody deletes has served, too.
+        let from = rollout.and_then(|rollout| rollout.from.as_ref());
+        let from = from.filter(|from| self.usable_sets().all(|set| set.hash != from.template_hash));
+        let last = others.filter_map(|of| of.set.served).chain(from.map(|from| from.revision)).max();
+        self.bounds.desired > 0
+            && !self.aborts()
+            && !self.revision.needs_comparison()
+            && last.is_none_or(|last| last < own)
+    }
+
     /// Whether the rollout is aborted.
     pub(crate) fn aborts(&self) -> bool {
         self.aborted.is_some()
@@ -285,18 +310,34 @@ impl<'a> Inventory<'a> {
         self.aborted
     }
 
-    /// Whether pods of that set may be created: it is of the current template, it has pods, or an abort rolls back to it.
+    /// Whether pods of that set may be created: it is of the current template, or old pods are made of it.
     pub(crate) fn takes_part(&self, hash: &str) -> bool {
-        let has_pods = |of: &SetPods<'_>| of.set.hash == hash && (of.updated || of.has_pods);
-        let is_back = || self.back.is_some_and(|back| back.hash == hash) && !self.has_served();
-        hash == self.hash || self.sets.iter().any(has_pods) || is_back()
+        hash == self.hash || self.old_target().is_some_and(|set| set.hash == hash)
     }
 
-    /// Whether the current set has served in this rollout.
-    pub(crate) fn has_served(&self) -> bool {
-        let rollout = self.status.rollout.as_ref().filter(|rollout| rollout.template_hash == self.hash);
-        let set = self.current.filter(|_| !self.aborts());
-        set.zip(rollout).is_some_and(|(set, rollout)| set.served == Some(rollout.revision))
+    /// The set of which old pods are made: that of the revision that an abort would go to, else the one with the most available pods,
+    /// else the newest one where the rollout stands still.
+    pub(crate) fn old_target(&self) -> Option<&'a Set> {
+        let is_old = |set: &&Set| !self.is_current_set(&set.uid);
+        if self.aborts() || self.returns() {
+            return None;
+        }
+        let of_pods = || {
+            let old = self.sets.iter().filter(|of| !of.updated && of.active > 0 && !of.set.terminating);
+            old.max_by_key(|of| (of.available, of.active, of.set.revision)).map(|of| of.set)
+        };
+        let newest = || {
+            let points = self.status.rollout.as_ref().and_then(|rollout| rollout.points.as_ref());
+            let stands = self.spec.paused || points.is_some_and(|points| !points.is_empty());
+            self.usable_sets().filter(is_old).filter(|_| stands).max_by_key(|set| set.revision)
+        };
+        self.back.filter(is_old).or_else(of_pods).or_else(newest)
+    }
+
+    /// Whether the current set has served, in this rollout or before.
+    pub(crate) fn has_served_once(&self) -> bool {
+        let is_unrecorded = served::is_unrecorded(&self.snapshot.sets);
+        self.current.is_some_and(|set| is_unrecorded || set.served.is_some_and(|served| served > 0))
     }
 
     /// Active pods of the spec's template.
@@ -338,6 +379,9 @@ impl<'a> Inventory<'a> {
         let (pod, key) = (&ranked.pod.facts, self.order.key(ranked.index));
         // The rules of an abort, and of a rollout by groups of nodes.
         if let Some(next) = next.filter(|next| !next.updated) {
+            if ranked.served != next.served {
+                return sorter::why_by(pod, &key, "of a revision that never served");
+            }
             if self.aborts() && ranked.available != next.available {
                 return sorter::why_by(pod, &key, "not available");
             }
@@ -399,12 +443,6 @@ impl<'a> Inventory<'a> {
         sizes
     }
 
-    /// How many pods of old sets with that hash are available; `None` if no pod is active.
-    pub(crate) fn old_available(&self, hash: &str) -> Option<i64> {
-        let old = self.sets.iter().filter(|of| !of.updated && of.active > 0 && of.set.hash == hash);
-        old.map(|of| of.available).reduce(|sum, available| sum + available)
-    }
-
     /// Whether a pod of that set has not finished.
     pub(crate) fn has_pods(&self, uid: &str) -> bool {
         self.sets.iter().any(|of| of.has_pods && *of.set.uid == *uid)
@@ -430,9 +468,27 @@ impl<'a> Inventory<'a> {
         self.current.into_iter().flat_map(|set| self.backoff.since(&set.uid))
     }
 
-    /// Whether the rollout has passed the pause point of the pod with that UID.
-    pub(crate) fn has_passed(&self, uid: &str) -> bool {
-        self.passed.contains(uid) || self.passed.contains(ALL_POINTS)
+    /// The revision of the rollout. A plain Deployment stores it with its first pause.
+    pub(crate) fn rollout_revision(&self) -> i64 {
+        let of_set = || self.current.map_or(0, |set| set.revision);
+        self.status.rollout.as_ref().map_or_else(of_set, |rollout| rollout.revision)
+    }
+
+    /// Whether a rollout is in progress that pause points can stop: none of an abort.
+    pub(crate) fn is_rollout(&self) -> bool {
+        let is_on = self.status.rollout.as_ref().is_some_and(|rollout| !rollout.completed);
+        !self.aborts() && (is_on || self.old_count > 0 || self.waits_for_its_set())
+    }
+
+    /// Whether the rollout stands still, whatever its points are: `spec.paused` is set, or they are invalid.
+    pub(crate) fn stands(&self) -> bool {
+        self.spec.paused || !self.invalid_points.is_empty()
+    }
+
+    /// Whether `spec.paused` keeps the set of the template from being created: pods are made of another one until then.
+    pub(crate) fn waits_for_its_set(&self) -> bool {
+        let is_missing = self.spec.paused && self.current.is_none() && self.bounds.desired > 0;
+        is_missing && self.usable_sets().next().is_some()
     }
 
     /// Whether the set with that UID is of the current template. Its pods stay whatever happens to the set: while it is
@@ -454,6 +510,13 @@ impl<'a> Inventory<'a> {
     pub(crate) fn usable_sets(&self) -> impl Iterator<Item = &'a Set> {
         self.snapshot.sets.iter().filter(|set| !set.terminating)
     }
+}
+
+fn invalid_points(spec: &OrderedDeploymentSpec) -> Vec<Violation> {
+    if spec.strategy.points().next().is_none() {
+        return Vec::new();
+    }
+    validate(spec).into_iter().filter(Violation::is_of_points).collect()
 }
 
 /// The abort of the current rollout. A new template ends it.

@@ -9,39 +9,39 @@
 
 mod abort;
 mod backoff;
-mod barrier;
-mod believed;
 mod comparison;
 mod conditions;
 mod corrected;
 mod decide;
-mod declared;
 mod events;
 mod history;
 mod hold;
+mod ids;
 mod inventory;
-mod kept;
 mod migration;
 mod model;
 mod node_rules;
 mod phase;
 mod pod_changes;
+mod points;
 mod replica_sets;
 mod report;
 mod revision;
 mod rollout;
 mod rollout_order;
 mod scaling;
+mod seen;
 mod served;
 mod sizes;
 mod stuck;
 mod template_comparison;
 mod unstored;
+mod upgrade;
 
-pub use barrier::held;
 pub use comparison::{Answer, Comparison};
 pub use conditions::seconds as whole_seconds;
 pub use decide::decide;
+pub use hold::held;
 pub use migration::{is_handed_back, sources};
 pub use model::{
     Act, ComparisonResult, Create, Decision, DeleteGroup, DryRun, Event, EventType, Failed, Failure,

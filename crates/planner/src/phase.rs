@@ -2,12 +2,9 @@
 
 use ordereddeployment_api::{Violation, validate};
 
-use crate::barrier::{self, Divided, held};
-use crate::declared;
 use crate::inventory::Inventory;
-use crate::kept;
 use crate::migration::{self, Migration};
-use crate::sizes::Sizes;
+use crate::points::Points;
 
 /// The first phase that applies.
 #[derive(Debug)]
@@ -16,17 +13,11 @@ pub(crate) enum Phase {
     Invalid(Vec<Violation>),
     /// Pods migrate between a Deployment and this object. Nothing is done.
     Migrating(Migration),
-    /// The rollout is paused at a pause point. The sets keep these sizes.
-    Held(Sizes),
-    /// `spec.paused` is set, or the rollout was suspended at `replicas: 0`. The sets keep these sizes.
-    Paused(Sizes),
     /// `replicas: 0`: every pod is deleted.
     ScaledToZero,
-    /// Old pods are deleted first, then updated ones are created.
-    Recreating,
-    /// Updated pods replace old ones, a few at a time.
+    /// Updated pods replace old ones, or a pause point is ahead.
     Rolling,
-    /// There are no old pods. Pods are created and deleted by the number of replicas alone.
+    /// There is no rollout. Pods are created and deleted by the number of replicas alone.
     Steady,
 }
 
@@ -35,9 +26,11 @@ pub(crate) enum Phase {
 pub(crate) struct State<'c, 'a> {
     pub(crate) inventory: &'c Inventory<'a>,
     pub(crate) phase: Phase,
-    /// The old pods ahead of the barrier, and those behind it.
-    pub(crate) divided: Divided<'c, 'a>,
-    /// Whether every pod is of the current template and available, and none is surplus.
+    /// The pause points ahead.
+    pub(crate) points: Points<'c>,
+    /// Whether the rollout is held at a pause point, or by `spec.paused`: it deletes no pod.
+    pub(crate) is_held: bool,
+    /// Whether every pod is of the current template and available, none is surplus, and no pause point is ahead.
     pub(crate) is_complete: bool,
     /// Whether the current template serves: no point is ahead, no old pod is left, and enough pods are available.
     pub(crate) serves: bool,
@@ -45,63 +38,33 @@ pub(crate) struct State<'c, 'a> {
 
 impl<'c, 'a> State<'c, 'a> {
     pub(crate) fn of(inventory: &'c Inventory<'a>) -> Self {
-        Self {
-            inventory,
-            phase: phase(inventory),
-            divided: barrier::divide(inventory),
-            is_complete: is_complete(inventory),
-            serves: serves(inventory),
-        }
-    }
-
-    /// The sizes that a hold or a pause keeps; `None`: the rollout runs.
-    pub(crate) fn kept(&self) -> Option<&Sizes> {
-        match &self.phase {
-            Phase::Held(sizes) | Phase::Paused(sizes) => Some(sizes),
-            _ => None,
-        }
+        let points = Points::of(inventory);
+        let is_alone = !inventory.revision.needs_comparison()
+            && !inventory.aborts()
+            && inventory.old_count() == 0
+            && points.is_empty();
+        let (desired, available) = (inventory.bounds.desired, inventory.updated_available());
+        let is_complete = is_alone && inventory.updated_count() == desired && available == desired;
+        let serves = is_alone && desired > 0 && available >= inventory.bounds.floor.max(1);
+        let is_paused = inventory.status.rollout.as_ref().is_some_and(|rollout| rollout.pause.is_some());
+        let is_held = !inventory.aborts() && (inventory.status.hold.is_some() || is_paused);
+        let phase = phase(inventory, &points);
+        Self { inventory, phase, points, is_held, is_complete, serves }
     }
 }
 
-fn phase(inventory: &Inventory<'_>) -> Phase {
-    let violations = validate(inventory.spec);
+fn phase(inventory: &Inventory<'_>, points: &Points<'_>) -> Phase {
+    let violations: Vec<_> =
+        validate(inventory.spec).into_iter().filter(|violation| !violation.is_of_points()).collect();
     if !violations.is_empty() {
         return Phase::Invalid(violations);
     }
     if let Some(migration) = migration::step(inventory.snapshot) {
         return Phase::Migrating(migration);
     }
-    match kept::kept_sizes(inventory) {
-        Some(sizes) if held(inventory.status).is_some() => Phase::Held(sizes),
-        Some(sizes) => Phase::Paused(sizes),
-        None if inventory.bounds.desired == 0 => Phase::ScaledToZero,
-        None if inventory.old_count() == 0 && !lacks_old(inventory) => Phase::Steady,
-        None if inventory.recreate() => Phase::Recreating,
-        None => Phase::Rolling,
+    match inventory.bounds.desired {
+        0 => Phase::ScaledToZero,
+        _ if inventory.old_count() == 0 && points.is_empty() => Phase::Steady,
+        _ => Phase::Rolling,
     }
-}
-
-/// Whether all old pods were lost before the rollout passed a point with `afterUpdated`: they come back.
-fn lacks_old(inventory: &Inventory<'_>) -> bool {
-    inventory.old_count() == 0 && declared::most_updated(inventory).is_some()
-}
-
-fn is_complete(inventory: &Inventory<'_>) -> bool {
-    let desired = inventory.bounds.desired;
-    is_alone(inventory) && inventory.updated_count() == desired && inventory.updated_available() == desired
-}
-
-fn serves(inventory: &Inventory<'_>) -> bool {
-    let least = inventory.bounds.floor.max(1);
-    is_alone(inventory) && inventory.bounds.desired > 0 && inventory.updated_available() >= least
-}
-
-/// Whether the rollout has nothing left to replace, and no point to reach.
-fn is_alone(inventory: &Inventory<'_>) -> bool {
-    !inventory.revision.needs_comparison()
-        && !inventory.aborts()
-        && inventory.old_count() == 0
-        && !lacks_old(inventory)
-        && !kept::keeps_old(inventory)
-        && inventory.status.hold.is_none()
 }

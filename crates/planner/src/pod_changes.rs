@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ordereddeployment_api::Blocked;
+use ordereddeployment_api::{Blocked, Scaling};
 
 use crate::inventory::{Inventory, RankedPod};
 use crate::sizes::Sizes;
@@ -23,8 +23,8 @@ pub(crate) struct PodChanges {
     pub(crate) stalled: Option<(&'static str, String)>,
     /// The pause point that the rollout cannot reach, since the only unavailable pods are at or behind it.
     pub(crate) blocked: Option<Blocked>,
-    /// How many updated pods a hold does not want, and keeps since the floor forbids their deletion.
-    pub(crate) kept_surge: i64,
+    /// The number of replicas whose sizes are reached, and those of a scale-down under way.
+    pub(crate) scaling: Option<Scaling>,
     /// Why deletions wait for a dry run of the template: the result of the last one.
     pub(crate) awaiting_dry_run: Option<String>,
 }
@@ -55,6 +55,16 @@ impl Budget {
         true
     }
 
+    /// Of a part of a rollout: the second floor is that of old pods.
+    pub(crate) fn take_of(&mut self, ranked: &RankedPod<'_>, is_old: bool) -> bool {
+        if is_old {
+            return self.take(ranked);
+        }
+        let is_taken = self.take_available(ranked);
+        self.reliable -= i64::from(is_taken && ranked.available);
+        is_taken
+    }
+
     pub(crate) fn forbids_available(&self) -> bool {
         self.available - 1 < self.floor
     }
@@ -82,6 +92,11 @@ pub(crate) fn create_failed(inventory: &Inventory<'_>) -> bool {
 /// Whether a terminating pod of an older revision still runs.
 pub(crate) fn old_terminating(inventory: &Inventory<'_>) -> bool {
     inventory.ending().iter().any(|pod| !inventory.is_current_set(&pod.set))
+}
+
+/// Whether `Recreate` waits for a terminating pod of an older revision before it starts updated ones.
+pub(crate) fn recreate_waits(inventory: &Inventory<'_>) -> bool {
+    inventory.recreate() && old_terminating(inventory)
 }
 
 /// Adds creates, without the replacements that wait for the backoff. A set that takes no part in the rollout gets no pods.
@@ -114,7 +129,8 @@ pub(crate) fn groups<'c, 'a: 'c>(
     let mut last = None;
     for ranked in ranked_pods.into_iter().filter(|ranked| !ranked.collected) {
         let target = target(inventory, ranked);
-        let is_next = last.replace((ranked.priority, ranked.group)) == Some((ranked.priority, ranked.group));
+        let place = (ranked.served, ranked.priority, ranked.group);
+        let is_next = last.replace(place) == Some(place);
         match groups.last_mut() {
             Some(group) if is_next && group.targets.len() < PARALLEL_DELETES => group.targets.push(target),
             _ => groups.push(DeleteGroup { purpose, targets: vec![target] }),

@@ -15,8 +15,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use ordereddeployment_api::OrderedDeploymentStatus;
 
-use crate::barrier::held;
 use crate::decide::{lost, points};
+use crate::hold::held;
 use crate::inventory::{Inventory, RankedPod, count};
 use crate::pod_changes::{PodChanges, create_failed, creates, groups, old_terminating};
 use crate::replica_sets::pause::{Pausing, kept_back};
@@ -29,7 +29,8 @@ use crate::{Act, Decision, DeleteGroup, Failure, FailureKind, Purpose, Read, Set
 /// pause points. For a set without a Deployment it is the set itself, so that no set is old. Each set has its name as its hash.
 #[must_use]
 pub fn decide_sets(snapshot: &Snapshot) -> Decision {
-    let inventory = Inventory::of(snapshot);
+    let mut inventory = Inventory::of(snapshot);
+    inventory.invalid_points.extend(pause::invalid(snapshot));
     if !inventory.missing_nodes.is_empty() {
         return Decision::Read(Read::Nodes(inventory.missing_nodes.clone()));
     }
@@ -140,7 +141,10 @@ fn deletes(inventory: &Inventory<'_>, is_ending: bool) -> Result<(Vec<DeleteGrou
 /// The set with the largest revision, if none has the template of the Deployment.
 fn newest_without_current<'a>(inventory: &Inventory<'a>) -> Option<&'a Set> {
     let newest = inventory.old_sets().max_by_key(|set| set.revision);
-    newest.filter(|_| inventory.current.is_none())
+    // If a newer one existed, this one is rolled out.
+    let is_newest =
+        |set: &&Set| inventory.status.rollout.as_ref().is_none_or(|rollout| rollout.revision <= set.revision);
+    newest.filter(|_| inventory.current.is_none()).filter(is_newest)
 }
 
 /// Leaves creates to the next act for which only deletes of this act make room: with them there would be more pods than the sets want

@@ -7,12 +7,11 @@ use ordereddeployment_api::{
     names::{condition, reason},
 };
 
-use crate::barrier::held;
 use crate::conditions::seconds;
+use crate::hold::held;
 use crate::inventory::Inventory;
-use crate::phase::{Phase, State};
+use crate::phase::State;
 use crate::pod_changes::PodChanges;
-use crate::sizes::Sizes;
 use crate::{FailureKind, conditions, template_comparison};
 
 /// The status as of this decision.
@@ -22,31 +21,38 @@ pub(crate) fn status(state: &State<'_, '_>, changes: &PodChanges) -> OrderedDepl
     status.blocked.clone_from(&changes.blocked);
     if let Some(hold) = held(inventory.status) {
         let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
-        conditions::hold(&mut status, hold, name, changes.kept_surge, inventory.snapshot.now);
+        conditions::hold(&mut status, hold, name, inventory.snapshot.now);
     }
-    let rolls = matches!(state.phase, Phase::Rolling);
-    let idle = changes.creates.is_empty() && changes.deletes.is_empty();
-    if let Some(rollout) = status.rollout.as_mut().filter(|_| !rolls && idle) {
-        // The sets have been scaled for it; a running rolling update sets this itself.
-        rollout.replicas = inventory.spec.replicas;
-        rollout.scaled_from = None;
-    }
-    if state.is_complete {
-        // The pods of the passed points are gone.
-        status.passed = None;
-        status.passed_points = None;
-        if let Some(rollout) = &mut status.rollout {
-            rollout.completed = true;
-        }
-    }
+    rollout(state, changes, &mut status);
     available(inventory, &mut status);
     progressing(state, &mut status);
     complete(state, &mut status);
     failure(state, changes, &mut status);
     stalled(inventory, changes, &mut status);
     reconciling(state, &mut status);
-    never_held(inventory, &mut status);
+    not_held(inventory, &mut status);
     status
+}
+
+/// What later decisions read of the rollout.
+fn rollout(state: &State<'_, '_>, changes: &PodChanges, status: &mut OrderedDeploymentStatus) {
+    let inventory = state.inventory;
+    let is_over = state.points.is_empty()
+        && inventory.old_count() == 0
+        && !inventory.aborts()
+        && !inventory.revision.needs_comparison()
+        && (inventory.bounds.desired > 0 || inventory.active() == 0);
+    let Some(rollout) = &mut status.rollout else { return };
+    if let Some(scaling) = changes.scaling {
+        rollout.scaling = Some(scaling);
+        rollout.replicas = scaling.reached;
+    }
+    if is_over {
+        rollout.completed = true;
+        rollout.points = Some(Vec::new());
+        rollout.pause = None;
+        status.passed = None;
+    }
 }
 
 /// The status during a migration, when nothing is done: the counts and the reason.
@@ -59,13 +65,13 @@ pub(crate) fn migrating(inventory: &Inventory<'_>, reason: &str, message: &str) 
     conditions::set(&mut status, condition::COMPLETE, False, reason, message, now);
     conditions::set(&mut status, condition::STALLED, False, reason, message, now);
     conditions::set(&mut status, condition::RECONCILING, True, reason, message, now);
-    never_held(inventory, &mut status);
+    not_held(inventory, &mut status);
     status
 }
 
-/// The condition of an object that was never held. The begin and the end of a hold set it otherwise.
-fn never_held(inventory: &Inventory<'_>, status: &mut OrderedDeploymentStatus) {
-    if status.condition(condition::HELD).is_none() {
+/// The condition of an object that is not held.
+fn not_held(inventory: &Inventory<'_>, status: &mut OrderedDeploymentStatus) {
+    if status.hold.is_none() {
         let message = "No pause point holds the rollout";
         conditions::set(status, condition::HELD, False, reason::NOT_HELD, message, inventory.snapshot.now);
     }
@@ -131,6 +137,12 @@ fn available(inventory: &Inventory<'_>, status: &mut OrderedDeploymentStatus) {
     }
 }
 
+/// The message about invalid pause points.
+fn invalid_points(inventory: &Inventory<'_>) -> String {
+    let all: Vec<_> = inventory.invalid_points.iter().map(ToString::to_string).collect();
+    format!("The pause points are invalid; no rollout goes on until they are corrected: {}", all.join("; "))
+}
+
 /// The message while there is no answer.
 const NOT_COMPARED: &str = "Whether the template differs from those of the sets is not known yet";
 
@@ -150,6 +162,11 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
         conditions::set(status, type_, True, reason::NEW_REPLICA_SET_AVAILABLE, message, now);
         return;
     }
+    if state.is_held && !inventory.invalid_points.is_empty() {
+        let message = invalid_points(inventory);
+        conditions::set(status, type_, Unknown, reason::INVALID_SPEC, &message, now);
+        return;
+    }
     if inventory.spec.paused {
         let message = "The rollout is paused (spec.paused)";
         conditions::set(status, type_, Unknown, reason::DEPLOYMENT_PAUSED, message, now);
@@ -159,9 +176,10 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
         conditions::set(status, type_, Unknown, reason::TEMPLATE_NOT_COMPARED, NOT_COMPARED, now);
         return;
     }
-    if let Phase::Held(sizes) = &state.phase
-        && wanted_are_available(inventory, sizes)
-    {
+    let is_suspended = inventory.bounds.desired == 0 && !state.points.is_empty();
+    let are_there = inventory.updated_available() >= state.points.limit.min(inventory.bounds.desired);
+    let is_held = inventory.status.hold.is_some() && are_there;
+    if is_suspended || is_held || state.points.waits_at(inventory).is_some() {
         let message = "The rollout is paused at a pause point";
         conditions::set(status, type_, Unknown, reason::ROLLOUT_HELD, message, now);
         return;
@@ -178,7 +196,7 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
         || status.ready_replicas > before.ready_replicas
         || status.available_replicas > before.available_replicas;
     // Scaling or a lost pod after completion is no rollout, as in a Deployment: the clock does not run.
-    let rests = found == Some(reason::NEW_REPLICA_SET_AVAILABLE) && old == 0;
+    let rests = found == Some(reason::NEW_REPLICA_SET_AVAILABLE) && old == 0 && inventory.has_served_once();
     let stopped = match found {
         Some(found) => conditions::STOPPED.contains(&found),
         None => true,
@@ -223,16 +241,13 @@ fn unscheduled(inventory: &Inventory<'_>) -> Option<String> {
     Some(format!("pod {} cannot be scheduled{more} ({why})", first.name))
 }
 
-/// Whether all updated pods that the hold wants exist and are available.
-fn wanted_are_available(inventory: &Inventory<'_>, sizes: &Sizes) -> bool {
-    let wanted = sizes.get(&inventory.hash).copied().unwrap_or(0);
-    inventory.updated_available() >= wanted
-}
-
 fn complete(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     let inventory = state.inventory;
     let now = inventory.snapshot.now;
-    if state.is_complete {
+    if !inventory.invalid_points.is_empty() {
+        let message = invalid_points(inventory);
+        conditions::set(status, condition::COMPLETE, False, reason::INVALID_SPEC, &message, now);
+    } else if state.is_complete {
         let message = "Every pod is of the current template and available";
         conditions::set(status, condition::COMPLETE, True, reason::ROLLOUT_COMPLETE, message, now);
     } else if let Some(aborted) = inventory.aborted() {
@@ -277,10 +292,12 @@ fn stalled(inventory: &Inventory<'_>, changes: &PodChanges, status: &mut Ordered
     let late = late.map(|late| (reason::PROGRESS_DEADLINE_EXCEEDED, late.message.clone()));
     let ambiguous = inventory.snapshot.failure.as_ref().filter(|one| one.what == FailureKind::EvictAmbiguous);
     let ambiguous = ambiguous.map(|failure| (failure.what.reason(), failure.message.clone()));
+    let invalid = (!inventory.invalid_points.is_empty()).then(|| invalid_points(inventory));
+    let invalid = invalid.map(|message| (reason::INVALID_SPEC, message));
     let found = changes.stalled.as_ref().map(|(reason, message)| (*reason, message.clone()));
     let aborted = inventory.aborted().map(|aborted| (reason::ABORTED, abort_message(inventory, aborted)));
     if let Some((reason, message)) =
-        aborted.or(template_comparison::unanswered(inventory)).or(found).or(ambiguous).or(late)
+        aborted.or(invalid).or(template_comparison::unanswered(inventory)).or(found).or(ambiguous).or(late)
     {
         conditions::set(status, condition::STALLED, True, reason, &message, now);
     } else {

@@ -1,20 +1,16 @@
-//! Pods to create and delete in a running rollout. `scaling` handles scaling, holds and pauses.
+//! Pods to create and delete in a rollout. `scaling` handles its scaling, `hold` its holds.
 //!
 //! One decision covers the active pods of all revisions. It writes nothing and ignores pods beyond the barrier.
 
 use jiff::{SignedDuration, Timestamp};
-use ordereddeployment_api::{Blocked, PausePoint, UnavailablePods, names::reason};
+use ordereddeployment_api::{Blocked, UnavailablePods, names::reason};
 
-use crate::barrier::{self, Barrier, Divided};
 use crate::conditions::seconds;
-use crate::declared;
-use crate::hold;
-use crate::inventory::{Inventory, RankedPod, count};
-use crate::kept;
+use crate::inventory::{Inventory, RankedPod};
 use crate::phase::State;
-use crate::pod_changes::{Budget, PodChanges, create, create_failed, groups, reliable};
-use crate::scaling::{self, surplus};
-use crate::{Decision, DryRun, FailureKind, Purpose, Read};
+use crate::pod_changes::{Budget, PodChanges, create, create_failed, groups, old_terminating, reliable};
+use crate::points::Ahead;
+use crate::{Decision, DryRun, FailureKind, Purpose, Read, hold, scaling};
 
 /// How long a rollout is blocked at a pause point before `Stalled` says so: a pod that is
 /// unready for a moment needs no attention.
@@ -26,70 +22,19 @@ const NO_CREATES: SignedDuration = SignedDuration::from_secs(10);
 /// The most pods that a message names.
 const NAMED: usize = 5;
 
-/// Recreate: all old pods are deleted in order, then the new ones are created.
-pub(crate) fn recreate(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
-    let (inventory, divided) = (state.inventory, &state.divided);
-    let go = pods_ahead(inventory, divided)?;
-    if go.is_empty() {
-        return Ok(PodChanges::default());
+/// A rollout: what a smaller D takes comes first, then a hold, then missing pods and the rollout's own deletions.
+pub(crate) fn roll(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
+    let inventory = state.inventory;
+    let (scaled, scaling) = scaling::scale_down(state)?;
+    if !scaled.deletes.is_empty() {
+        return Ok(PodChanges { scaling: Some(scaling), ..scaled });
     }
-    if !is_accepted(inventory) {
-        return awaiting_dry_run(inventory, PodChanges::default());
+    if let Some(hold) = hold::due(state) {
+        return Err(Box::new(hold));
     }
-    let surplus = surplus(inventory);
-    let mut deletes = groups(inventory, go, Purpose::Rollout);
-    deletes.extend(groups(inventory, surplus, Purpose::Scale));
-    Ok(PodChanges { deletes, ..PodChanges::default() })
-}
-
-/// The pods ahead of the barrier, which may be deleted now; a hold if there are none.
-fn pods_ahead<'c, 'a>(
-    inventory: &Inventory<'_>,
-    divided: &Divided<'c, 'a>,
-) -> Result<&'c [RankedPod<'a>], Box<Decision>> {
-    if inventory.revision.needs_comparison() {
-        // No pod is deleted and no hold begins for a rollout that the spec may not ask for.
-        return Ok(&[]);
-    }
-    let Some(barrier) = &divided.barrier else { return Ok(divided.ahead) };
-    let begun = barrier::begun_at(inventory, barrier.ranked).is_some();
-    if barrier.declared.is_some_and(|declared| divided.ahead.is_empty() && !declared.is_reached(inventory)) {
-        // The updated pods that it counts are not available yet.
-        return Ok(&[]);
-    }
-    match (barrier.side, divided.ahead.len()) {
-        (PausePoint::Before, 0) => Err(Box::new(hold::hold_at(inventory, barrier))),
-        // Its pod is next: the hold is stored before its DELETE.
-        (PausePoint::After, 1) if !begun => Err(Box::new(hold::hold_at(inventory, barrier))),
-        (PausePoint::After, length) if !begun => Ok(&divided.ahead[..length - 1]),
-        _ => Ok(divided.ahead),
-    }
-}
-
-/// A rolling update.
-pub(crate) fn rolling_update(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
-    let (inventory, divided) = (state.inventory, &state.divided);
-    if let Some(scaled) = scaling::scale(state)? {
-        return Ok(scaled);
-    }
-    let wanted = wanted(inventory, divided);
-    let mut changes = PodChanges::default();
-    let mut room = inventory.room_below(inventory.bounds.ceiling);
-
-    // A lost pod is replaced by one of the current revision; if too few reliable pods are left, or a declared point lets no more
-    // updated pods exist, by one of the old set with the most available pods. An abort creates no pods of the aborted revision.
-    let reliable = reliable(inventory);
-    if let Some(hash) = kept::old_set(inventory, &inventory.by_set()).filter(|_| !inventory.aborts()) {
-        let most = declared::most_updated(inventory);
-        let beyond = most.map_or(0, |most| inventory.bounds.desired - most - inventory.old_count());
-        let lost = (inventory.bounds.floor - reliable).max(beyond).clamp(0, room);
-        room -= lost;
-        create(inventory, &mut changes, &hash, lost);
-    }
-    let updated = inventory.updated_count();
-    create(inventory, &mut changes, &inventory.hash, (wanted - updated).min(room));
-
-    let go = pods_ahead(inventory, divided)?;
+    let mut changes = PodChanges { scaling: Some(scaling), ..PodChanges::default() };
+    make_missing(state, &mut changes);
+    let go = may_go(state);
     if !is_accepted(inventory) && !go.is_empty() {
         // The first updated pod verifies the template: no pod is deleted before it exists.
         let failed = create_failed(inventory);
@@ -99,77 +44,130 @@ pub(crate) fn rolling_update(state: &State<'_, '_>) -> Result<PodChanges, Box<De
             awaiting_dry_run(inventory, changes)
         };
     }
-    let filled = inventory.active() >= inventory.bounds.ceiling
-        || updated >= wanted
-        || no_creates(inventory, &changes);
+    let mut budget = Budget::of(inventory, 0);
     // The surplus is deleted in the same round: the rollout cannot count on it.
-    let surplus = surplus(inventory);
-    let leaving = count(surplus.iter().filter(|ranked| ranked.available));
-    let mut budget = Budget::of(inventory, leaving);
+    let surplus = scaling::surplus(inventory, &mut budget);
+    let mut most = inventory.old_count() - state.points.keep;
     let mut chosen: Vec<&RankedPod<'_>> = Vec::new();
     for ranked in go.iter().filter(|ranked| !ranked.collected) {
-        if !budget.take(ranked) {
+        if most <= 0 || !budget.take(ranked) {
             break;
         }
+        most -= 1;
         chosen.push(ranked);
     }
-    if chosen.is_empty()
-        && go.first().is_some_and(|head| head.available && budget.forbids_available())
-        && filled
-    {
-        chosen = out_of_turn(inventory, divided, go, &mut budget, &mut changes);
+    let is_full = inventory.active() >= inventory.bounds.ceiling
+        || inventory.updated_count() >= inventory.bounds.desired.min(state.points.limit)
+        || no_creates(inventory, &changes);
+    let is_head_kept = go.first().is_some_and(|head| head.available && budget.forbids_available());
+    if chosen.is_empty() && most > 0 && is_head_kept && is_full {
+        chosen = out_of_turn(state, go, most, &mut budget, &mut changes);
     }
     changes.deletes = groups(inventory, chosen, Purpose::Rollout);
     changes.deletes.extend(groups(inventory, surplus, Purpose::Scale));
+    if let Some(point) = state.points.waits_at(inventory).filter(|_| !inventory.spec.paused) {
+        waits(inventory, point, &mut changes);
+    }
     Ok(changes)
 }
 
-/// How many updated pods the rollout wants now.
-fn wanted(inventory: &Inventory<'_>, divided: &Divided<'_, '_>) -> i64 {
-    let behind = i64::try_from(divided.behind.len()).unwrap_or(i64::MAX);
-    let wanted = if divided.barrier.is_some() {
-        (inventory.bounds.desired - behind).max(0)
-    } else {
-        inventory.bounds.desired
-    };
-    declared::most_updated(inventory).map_or(wanted, |most| wanted.min(most))
+/// The old pods ahead of the barrier, if the rollout may delete any.
+fn may_go<'c, 'a>(state: &State<'c, 'a>) -> &'c [RankedPod<'a>] {
+    let inventory = state.inventory;
+    let stands =
+        state.is_held || inventory.revision.needs_comparison() || inventory.old_count() <= state.points.keep;
+    if stands { &[] } else { inventory.old().get(..state.points.barrier).unwrap_or_default() }
 }
 
-/// Whether a rolling update wants more pods than there are.
-pub(crate) fn is_short(state: &State<'_, '_>) -> bool {
+/// Whether the points let so few updated pods exist that old ones are created.
+fn old_missing(state: &State<'_, '_>) -> i64 {
+    if state.points.is_empty() { 0 } else { (state.points.keep - state.inventory.old_count()).max(0) }
+}
+
+fn updated_missing(state: &State<'_, '_>) -> i64 {
     let inventory = state.inventory;
-    inventory.updated_count() < wanted(inventory, &state.divided)
-        || reliable(inventory) < inventory.bounds.floor
+    let desired = inventory.bounds.desired;
+    let missing = desired.min(state.points.limit) - inventory.updated_count();
+    // A revision that served replaces all missing pods, also while `spec.paused` is set.
+    let lost = if inventory.returns() { desired - inventory.active() } else { 0 };
+    missing.max(lost).max(0)
+}
+
+/// Whether the rollout wants more pods than there are.
+pub(crate) fn is_short(state: &State<'_, '_>) -> bool {
+    updated_missing(state) > 0 || old_missing(state) > 0
+}
+
+/// The missing pods: updated ones while the points allow it, else old ones.
+fn make_missing(state: &State<'_, '_>, changes: &mut PodChanges) {
+    let inventory = state.inventory;
+    let mut room = inventory.room_below(inventory.bounds.ceiling);
+    let (old_missing, new_missing) = (old_missing(state), updated_missing(state));
+    let old_set = inventory.old_target().map(|set| set.hash.as_str());
+    if inventory.recreate() {
+        let (updated, old) = (inventory.updated_count(), inventory.old_count());
+        if old == 0 && (updated > 0 || state.points.is_empty() || inventory.returns()) {
+            if !old_terminating(inventory) {
+                create(inventory, changes, &inventory.hash, new_missing.min(room));
+            }
+        } else if let Some(hash) = old_set.filter(|_| updated == 0) {
+            create(inventory, changes, hash, old_missing.min(room));
+        }
+        return;
+    }
+    let mut left = old_missing;
+    if let Some(hash) = old_set.filter(|_| !inventory.aborts()) {
+        // Where too few pods serve, old ones come first, in a hold up to as many as its points keep.
+        let from = inventory.status.rollout.as_ref().and_then(|rollout| rollout.from.as_ref());
+        let before = from.map_or(0, |from| i64::from(from.replicas.max(0))).min(inventory.bounds.desired);
+        let unavailable = from.map_or(0, |from| i64::from(from.max_unavailable.max(0)));
+        let unavailable = unavailable.max(inventory.bounds.desired - inventory.bounds.floor);
+        let lacking = before - unavailable - reliable(inventory);
+        let most = if state.is_held { old_missing } else { lacking };
+        let first = lacking.min(most).clamp(0, room);
+        create(inventory, changes, hash, first);
+        (room, left) = (room - first, left - first);
+    }
+    let updated = new_missing.min(room);
+    create(inventory, changes, &inventory.hash, updated);
+    if let Some(hash) = old_set {
+        create(inventory, changes, hash, left.min(room - updated));
+    }
+}
+
+/// With one replica and no surge, no pod of each kind can be there: the rollout waits.
+fn waits(inventory: &Inventory<'_>, point: &Ahead<'_>, changes: &mut PodChanges) {
+    let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+    let message = format!(
+        "Waits at pause point {}: with one replica and no surge, no updated pod can be beside the old one. Set maxSurge or \
+         more replicas, or pass the point with kubectl ordered resume {name} {}",
+        point.id, point.id
+    );
+    changes.stalled = Some((reason::WAITS_AT_PAUSE_POINT, message));
+    changes.blocked = Some(blocked_since(inventory, &point.id));
 }
 
 /// The first pod of the order may not be deleted since too few pods are available, and no pod can be created: the rollout
 /// can continue only with unavailable pods behind the first one.
 fn out_of_turn<'c, 'a>(
-    inventory: &Inventory<'_>,
-    divided: &Divided<'_, '_>,
+    state: &State<'c, 'a>,
     go: &'c [RankedPod<'a>],
+    most: i64,
     budget: &mut Budget,
     changes: &mut PodChanges,
 ) -> Vec<&'c RankedPod<'a>> {
-    let barrier = divided.barrier.as_ref().map(|barrier| barrier.ranked);
-    let is_barrier = |ranked: &RankedPod<'_>| barrier.is_some_and(|barrier| barrier.uid() == ranked.uid());
-    let unavailable: Vec<_> =
-        go.iter().filter(|ranked| !ranked.available && !ranked.collected && !is_barrier(ranked)).collect();
+    let inventory = state.inventory;
+    let unavailable: Vec<_> = go.iter().filter(|ranked| !ranked.available && !ranked.collected).collect();
     let all_available = inventory.updated_available() == inventory.updated_count();
-    let mut in_the_way = barrier
-        .into_iter()
-        .filter(|ranked| !divided.behind.iter().any(|one| one.uid() == ranked.uid()))
-        .chain(divided.behind)
-        .filter(|ranked| !ranked.available)
-        .peekable();
+    let behind = inventory.old().get(state.points.barrier..).unwrap_or_default();
+    let mut in_the_way = behind.iter().filter(|ranked| !ranked.available).peekable();
     let at_or_behind = in_the_way.peek().is_some();
-    if let Some(barrier) = &divided.barrier
+    if let Some(first) = state.points.first()
         && unavailable.is_empty()
-        && at_or_behind
         && all_available
     {
         let pods: Vec<_> = in_the_way.map(|ranked| ranked.pod.name.as_str()).collect();
-        blocked(inventory, barrier, &pods, changes);
+        blocked(inventory, first, &pods, changes);
         return Vec::new();
     }
     if !all_available && !crate::conditions::is_overdue(inventory.status) {
@@ -177,7 +175,7 @@ fn out_of_turn<'c, 'a>(
         return Vec::new();
     }
     let mode = inventory.spec.deletion_order.as_ref().map(|order| order.unavailable_pods).unwrap_or_default();
-    if mode == UnavailablePods::InOrder {
+    if mode == UnavailablePods::InOrder && !inventory.aborts() {
         if !unavailable.is_empty() || at_or_behind {
             let head = go.first().map(|ranked| ranked.pod.name.as_str()).unwrap_or_default();
             changes.stalled = Some((
@@ -190,16 +188,14 @@ fn out_of_turn<'c, 'a>(
         }
         return Vec::new();
     }
-    unavailable.into_iter().take_while(|ranked| budget.take(ranked)).collect()
+    let most = usize::try_from(most).unwrap_or(0);
+    unavailable.into_iter().take(most).take_while(|ranked| budget.take(ranked)).collect()
 }
 
 /// The rollout cannot reach its barrier. The status stores since when; after a grace time the condition says so.
-fn blocked(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>, pods: &[&str], changes: &mut PodChanges) {
-    let id = barrier::id(inventory, barrier);
-    let now = seconds(inventory.snapshot.now);
-    let known =
-        inventory.status.blocked.as_ref().filter(|blocked| blocked.id == id && blocked.since.0 <= now);
-    let since = known.map_or(now, |blocked| blocked.since.0);
+fn blocked(inventory: &Inventory<'_>, point: &Ahead<'_>, pods: &[&str], changes: &mut PodChanges) {
+    let blocked = blocked_since(inventory, &point.id);
+    let (id, since, now) = (&blocked.id, blocked.since.0, seconds(inventory.snapshot.now));
     if since.checked_add(BLOCKED_GRACE).is_ok_and(|stands| stands <= now) {
         let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
         let named = pods.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
@@ -210,11 +206,19 @@ fn blocked(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>, pods: &[&str], 
         let message = format!(
             "Blocked at pause point {id}: deleting the next pod leaves too few available pods, and the only unavailable \
              old pods are at or behind the pause point: {named}{more}. Repair or delete these pods, raise maxUnavailable, \
-             pass the point with kubectl ordered resume {name} --hold {id}, or roll back with kubectl ordered undo {name}"
+             pass the point with kubectl ordered resume {name} {id}, or roll back with kubectl ordered undo {name}"
         );
         changes.stalled = Some((reason::BLOCKED, message));
     }
-    changes.blocked = Some(Blocked { id, since: since.into() });
+    changes.blocked = Some(blocked);
+}
+
+/// The rollout stands at that point, since the time that is stored for it, or since now.
+fn blocked_since(inventory: &Inventory<'_>, id: &str) -> Blocked {
+    let now = seconds(inventory.snapshot.now);
+    let known = inventory.status.blocked.as_ref();
+    let known = known.filter(|blocked| blocked.id == *id && blocked.since.0 <= now);
+    known.cloned().unwrap_or_else(|| Blocked { id: id.to_owned(), since: now.into() })
 }
 
 /// Whether no updated pod can be created for now: creates have been refused for some time, for instance by a quota, or all

@@ -6,7 +6,7 @@ use ordereddeployment_api::names::reason;
 
 use crate::inventory::Inventory;
 use crate::phase::{Phase, State};
-use crate::pod_changes::{PodChanges, old_terminating};
+use crate::pod_changes::{PodChanges, recreate_waits};
 use crate::{Pod, rollout};
 
 /// How long after its deletionTimestamp a pod may exist before it is reported.
@@ -65,14 +65,10 @@ fn is_waited_for(state: &State<'_, '_>) -> bool {
     // Whether terminating pods fill the room below that ceiling.
     let full = |ceiling: i64| inventory.room_below(ceiling) == 0 && inventory.active() < ceiling;
     match &state.phase {
-        Phase::Held(sizes) | Phase::Paused(sizes) => {
-            inventory.active() < sizes.values().sum::<i64>() && full(bounds.ceiling)
-        }
         Phase::Steady => {
-            let old_runs = inventory.recreate() && old_terminating(inventory);
-            inventory.active() < bounds.desired && (old_runs || full(bounds.ceiling))
+            inventory.active() < bounds.desired && (recreate_waits(inventory) || full(bounds.ceiling))
         }
         Phase::Rolling => rollout::is_short(state) && full(bounds.ceiling),
-        Phase::Invalid(_) | Phase::Migrating(_) | Phase::ScaledToZero | Phase::Recreating => false,
+        Phase::Invalid(_) | Phase::Migrating(_) | Phase::ScaledToZero => false,
     }
 }

@@ -304,9 +304,8 @@ fn is_in_whole_seconds(status: &OrderedDeploymentStatus) -> bool {
     let hold = status.hold.iter().flat_map(|hold| std::iter::once(&hold.since).chain(&hold.until));
     let blocked = status.blocked.iter().map(|blocked| &blocked.since);
     let passed = status.passed.iter().flatten().map(|passed| &passed.resumed_at);
-    let points = status.passed_points.iter().flatten().map(|passed| &passed.resumed_at);
     let aborted = status.aborted.iter().map(|aborted| &aborted.at);
     let history = status.history.iter().flatten().map(|entry| &entry.at);
-    let rollout = blocked.chain(passed).chain(points).chain(aborted).chain(history);
+    let rollout = blocked.chain(passed).chain(aborted).chain(history);
     conditions.chain(hold).chain(rollout).all(|time| time.0.subsec_nanosecond() == 0)
 }

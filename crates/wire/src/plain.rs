@@ -41,15 +41,7 @@ impl<'de> Deserialize<'de> for PlainDeployment {
         let stored = annotation_of(&object.metadata, annotation::ROLLOUT_STATE);
         object.status = stored.and_then(|text| serde_json::from_str(text).ok());
         let points = declared_points(object.metadata.annotations.as_ref());
-        object.spec.strategy.pause_points = match points {
-            Some(Ok(points)) => Some(points),
-            // A mistake must not resume the rollout: the point at which it is paused stays.
-            Some(Err(_)) => {
-                let held = object.status.as_ref().and_then(|status| status.hold.as_ref()?.declared.clone());
-                held.map(|held| vec![DeclaredPausePoint { name: held.name, ..DeclaredPausePoint::default() }])
-            }
-            None => None,
-        };
+        object.spec.strategy.pause_points = points.and_then(Result::ok);
         Ok(Self(object))
     }
 }
@@ -77,13 +69,11 @@ pub fn rollout_state(status: &OrderedDeploymentStatus) -> Option<String> {
         hold: &'s Option<ordereddeployment_api::Hold>,
         #[serde(skip_serializing_if = "Option::is_none")]
         passed: &'s Option<Vec<ordereddeployment_api::Passed>>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        passed_points: &'s Option<Vec<ordereddeployment_api::PassedPoint>>,
         rollout: &'s Option<ordereddeployment_api::Rollout>,
     }
-    let OrderedDeploymentStatus { hold, passed, passed_points, rollout, .. } = status;
+    let OrderedDeploymentStatus { hold, passed, rollout, .. } = status;
     rollout.as_ref()?;
-    serde_json::to_string(&Stored { hold, passed, passed_points, rollout }).ok()
+    serde_json::to_string(&Stored { hold, passed, rollout }).ok()
 }
 
 macro_rules! resource {

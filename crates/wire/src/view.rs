@@ -103,7 +103,7 @@ struct ContainerStatusView {
     restart_count: i32,
 }
 
-/// A malformed annotation, for a warning. It counts as absent.
+/// A malformed annotation, for a warning. One of a pod counts as absent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MalformedAnnotation {
     /// Its value is malformed.
@@ -126,7 +126,11 @@ impl fmt::Display for MalformedAnnotation {
                 write!(f, "the value {value:?} of {key} is malformed and counts as absent")
             }
             Self::Points(why) => {
-                write!(f, "the annotation {} counts as absent: {why}", annotation::PAUSE_POINTS)
+                write!(
+                    f,
+                    "the annotation {} cannot be used, and a rollout of the Deployment pauses: {why}",
+                    annotation::PAUSE_POINTS
+                )
             }
             Self::Key(key) => {
                 write!(f, "the annotation {key} is unknown and has no effect")?;

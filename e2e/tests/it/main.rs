@@ -50,3 +50,8 @@ mod tenants;
 mod tutorial;
 mod waiting;
 mod witness;
+
+/// How many random moments the scenarios try. `RANDOM_MOMENTS` raises it.
+fn moments() -> usize {
+    std::env::var("RANDOM_MOMENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
+}

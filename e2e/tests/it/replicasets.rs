@@ -376,7 +376,7 @@ async fn the_plugin_shows_orders_marks_and_resumes_a_plain_deployment(cluster: T
         assert!(tree.contains(part), "{part}: {tree}");
     }
     assert!(!tree.contains("note:"), "{tree}");
-    run(&["resume", "deployment/web"]).await;
+    run(&["resume", "deployment/web", &pods[0]]).await;
     rolled_out(&cluster).await;
     let tree = run(&["get", "deployment/web"]).await;
     assert!(tree.contains("complete at revision 2"), "{tree}");
@@ -464,11 +464,6 @@ async fn until_some_are_new(cluster: &TestCluster, old: &[String]) {
     cluster.until_pods("some are new", some).await.unwrap();
 }
 
-/// How many random moments the scenarios try. `RANDOM_MOMENTS` raises it.
-fn moments() -> usize {
-    std::env::var("RANDOM_MOMENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
-}
-
 /// The built-in controller runs while it holds the Lease, which it gets soon after another one was killed.
 const ELECTS: [&str; 4] = [
     "--leader-elect=true",
@@ -497,7 +492,7 @@ async fn a_kill_at_any_moment_keeps_order_and_floor_on_a_real_server() {
     let mut pods = deployed(&cluster, 8, strict()).await;
     let lowest = Lowest::watch(&cluster);
     let mut before = 0;
-    for round in 0..moments() {
+    for round in 0..crate::moments() {
         pods.shuffle(&mut rand::rng());
         prioritize(&cluster, &pods).await;
         cluster
@@ -531,7 +526,7 @@ async fn an_orphan_deletion_at_any_moment_costs_no_pod_on_a_real_server() {
     let _machine = share_the_machine().await;
     let base = TestCluster::with(Server::Real, setting()).await.unwrap();
     let _manager = start_at_once(&base).await;
-    for round in 0..moments() {
+    for round in 0..crate::moments() {
         let cluster = base.apart(&format!("{}-orphans-{round}", base.namespace)).await.unwrap();
         deployed(&cluster, 6, strict()).await;
         let lowest = Lowest::watch(&cluster);
@@ -628,7 +623,7 @@ async fn it_stands_aside_for_the_built_in_controller_on_a_real_server() {
 
     let lowest = Lowest::watch(&cluster);
     let mut built_in = built_in;
-    for round in 0..moments().div_ceil(2) {
+    for round in 0..crate::moments().div_ceil(2) {
         // It is switched off in the middle of a rollout.
         let pods = names(&cluster.pods().await.unwrap());
         prioritize(&cluster, &pods).await;

@@ -190,6 +190,13 @@ async fn a_lost_pod_with_a_pause_point_is_reported(cluster: TestCluster) {
     cluster.kubectl.run(&["delete", "pod", &second]).await.unwrap();
     cluster.until_event(reason::PAUSE_POINT_LOST).await.unwrap();
     cluster.resume().await.unwrap();
+    // As many pods are updated as were ahead of the lost one.
+    let again = |object: &OrderedDeployment| {
+        let hold = object.status.as_ref().and_then(|status| status.hold.as_ref());
+        hold.is_some_and(|hold| hold.pod == second)
+    };
+    cluster.until("web", "held at the lost pod's number", again).await.unwrap();
+    cluster.resume().await.unwrap();
     cluster.complete("web", 4).await.unwrap();
 }
 

@@ -49,7 +49,7 @@ fn why_incomplete(history: &History<'_>, object: &Value, requests: usize, at: Ti
     if annotations.contains_key(annotation::ADOPTING) || annotations.contains_key(annotation::HANDING_BACK) {
         return None;
     }
-    let is_suspended = status.rollout.as_ref().is_some_and(|rollout| rollout.suspended.is_some());
+    let is_suspended = status.rollout.as_ref().is_some_and(|rollout| !rollout.completed);
     if spec.replicas == 0 && (is_suspended || stalled == reason::ABORTED) {
         return None;
     }
@@ -115,6 +115,7 @@ fn is_excused(
     (in_order && stalled == reason::WAITING_IN_ORDER)
         || is_aborted
         || stalled == reason::BLOCKED
+        || stalled == reason::WAITS_AT_PAUSE_POINT
         || refused("create", None)
         || refused("delete", None)
         || (evicts && refused("create", Some("eviction")))
@@ -214,11 +215,7 @@ pub(super) fn resumes(history: &History<'_>) -> Vec<Violation> {
             || is_terminating(&answer.object)
             || next.resume_requested.is_some()
             || revision(&next) != revision(&now);
-        let passed = match &hold.declared {
-            _ if all => next.has_passed("*"),
-            Some(point) => next.has_passed_point(&point.name, point.group.as_deref()),
-            None => next.has_passed(&hold.pod_uid),
-        };
+        let passed = if all { next.has_passed_all() } else { next.passed_by(&hold.id).is_some() };
         let over = next.hold.as_ref().is_none_or(|next| next.id != hold.id);
         // The hold may have ended meanwhile.
         if !elsewhere && !over && !passed {
@@ -377,7 +374,8 @@ pub(super) fn replaces_old_pods(history: &History<'_>) -> Vec<Violation> {
             && view.old().next().is_some()
             && decided.snapshot.sets.iter().any(has_served)
             && !view.recreates()
-            && !view.keeps_sizes()
+            && view.status.hold.is_none()
+            && !decided.snapshot.deployment.spec.paused
             && decided.snapshot.deployment.metadata.deletion_timestamp.is_none()
             && decided.snapshot.pods.iter().all(|pod| !pod.finished)
             && decided.snapshot.sets.iter().all(|set| hashes.contains(&*set.uid) || !fails(set));

@@ -1,35 +1,39 @@
 //! S1 to S12: decisions, by the rules of `crates/oracle`, which the planner's tests and the exploration use, too.
 
-use ordereddeployment_oracle::{self as oracle, check, check_with_any_status};
-use ordereddeployment_planner::{Decision, to_compare};
+use std::collections::BTreeMap;
 
-use super::history::{History, found};
+use ordereddeployment_oracle::{self as oracle, check};
+use ordereddeployment_planner::Decision;
+
+use super::history::{History, Kind, Write, deployment, found};
 use super::violation::Violation;
 use crate::log::DecisionRecord;
 
-/// Every decision keeps the rules.
+/// Every decision keeps the rules, and no release gets past a point that nobody passed.
 pub(super) fn allowed(history: &History<'_>) -> Vec<Violation> {
-    let decisions = history.log.decisions.iter();
     let forged = history.case.has_forged_status();
-    decisions
-        .flat_map(|decided| wrong(decided, forged).into_iter().map(|wrong| violation(decided, &wrong)))
-        .collect()
-}
-
-/// `forged`: the status may be a user's.
-fn wrong(decided: &DecisionRecord, forged: bool) -> Vec<oracle::Violation> {
-    let mut wrong = match &decided.decision {
-        // While it is unknown if the template is new, the status is that of the rollout so far.
-        Decision::Act(act) if forged || !to_compare(&decided.snapshot).is_empty() => {
-            check_with_any_status(&decided.snapshot, act)
+    let mut rollouts: BTreeMap<&str, oracle::History> = BTreeMap::new();
+    let mut found_all = Vec::new();
+    for (place, decided) in history.log.decisions.iter().enumerate() {
+        let mut wrong = check(&decided.snapshot, &decided.decision);
+        if !forged {
+            let rollout = rollouts.entry(deployment(decided)).or_default();
+            let before = rollout.clone();
+            rollout.look(&decided.snapshot);
+            wrong.extend(rollout.check(&decided.snapshot, &decided.decision));
+            rollout.decided(&decided.snapshot, &decided.decision);
+            let is_record = matches!(decided.decision, Decision::Record(_));
+            let mut statuses = history.sent(place).filter(|write| write.kind == Kind::Status);
+            if is_record && !statuses.any(Write::is_accepted) {
+                // What was seen is not stored: it is seen again.
+                *rollout = before;
+            }
         }
-        // It may correct what a user wrote.
-        Decision::Record(_) if forged => Vec::new(),
-        decision => check(&decided.snapshot, decision),
-    };
-    // The controller publishes the sizes of several small batches at once.
-    wrong.retain(|wrong| wrong.oracle != "status::sizes");
-    wrong
+        // The controller publishes the sizes of several small batches at once.
+        wrong.retain(|wrong| wrong.oracle != "status::sizes");
+        found_all.extend(wrong.iter().map(|wrong| violation(decided, wrong)));
+    }
+    found_all
 }
 
 fn violation(decided: &DecisionRecord, wrong: &oracle::Violation) -> Violation {

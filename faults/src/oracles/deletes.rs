@@ -5,9 +5,7 @@
 use std::collections::BTreeSet;
 
 use ordereddeployment_api::{PausePoint, Template};
-use ordereddeployment_oracle::{
-    ActivePod, Messages, View, below_floor, collected, past_barrier, rollout_order, scaling_order, surge,
-};
+use ordereddeployment_oracle::{ActivePod, View, below_floor, collected, rollout_order, scaling_order};
 use ordereddeployment_planner::{Act, Point, Purpose, Target};
 use ordereddeployment_sandbox::Record;
 use ordereddeployment_wire::PodView;
@@ -65,8 +63,10 @@ pub(super) fn order(history: &History<'_>) -> Vec<Violation> {
             found_all.extend(rollout_order(view, act).into_iter().map(wrong));
         }
         if sent.iter().any(|write| !write.is_rollout()) {
-            let oracles: [fn(&View<'_>, &Act) -> Messages; 3] = [scaling_order, surge, collected];
-            found_all.extend(oracles.into_iter().flat_map(|oracle| oracle(view, act)).map(wrong));
+            let rollout = view.status.rollout.as_ref();
+            let is_on = view.old().next().is_some() || rollout.is_some_and(|rollout| !rollout.completed);
+            let messages = scaling_order(view, act, is_on).into_iter().chain(collected(view, act));
+            found_all.extend(messages.map(wrong));
         }
     }
     found_all
@@ -164,18 +164,12 @@ pub(super) fn equal_templates(history: &History<'_>) -> Vec<Violation> {
     found_all
 }
 
-/// S5: nothing at or behind a pause point is deleted before the point is passed, and no pod with a point `after` before its hold is
-/// stored.
+/// S5: no pod goes that had a pause point `before` when the server received its delete, unless the point was passed.
 pub(super) fn barrier(history: &History<'_>) -> Vec<Violation> {
     let mut found_all = Vec::new();
     for deletes in all(history) {
-        let view = &deletes.view;
-        let past_barrier = past_barrier(view);
         for write in deletes.sent.iter().filter(|write| write.is_rollout()) {
-            let deleted = view.old().find(|active| active.pod.name == name(write));
-            if let Some(message) = deleted.and_then(&past_barrier) {
-                found_all.push(found("S5", write.record.at, message));
-            } else if has_point_before(history, view, write) {
+            if has_point_before(history, &deletes.view, write) {
                 let message = format!("{} is deleted although it has a pause point before", name(write));
                 found_all.push(found("S5", write.record.at, message));
             }
@@ -188,7 +182,11 @@ pub(super) fn barrier(history: &History<'_>) -> Vec<Violation> {
 fn has_point_before(history: &History<'_>, view: &View<'_>, write: &Write<'_>) -> bool {
     let Some(uid) = write.precondition("uid").filter(|_| write.is_accepted()) else { return false };
     let Some(pod) = history.at(uid, write.place) else { return false };
-    if view.is_aborted() || view.status.has_passed(uid) || controller(pod).is_none() {
+    if view.is_aborted()
+        || view.served_last()
+        || view.status.has_passed(name(write))
+        || controller(pod).is_none()
+    {
         return false;
     }
     let pod: Option<PodView> = serde_json::from_value(pod.clone()).ok();

@@ -36,7 +36,6 @@ const ORACLES: &[(&str, Oracle)] = &[
     ("creates::beside_orphans", creates::beside_orphans),
     ("deletes::barrier", deletes::barrier),
     ("deletes::current_template", deletes::current_template),
-    ("status::transitions", status::transitions),
     ("ownership::targets", ownership::targets),
     ("tenants::apart", tenants::apart),
     ("orphans::adopters", orphans::adopters),
@@ -73,7 +72,6 @@ const ORACLES: &[(&str, Oracle)] = &[
 /// say which pause points are passed; the others hold with any status.
 const OF_STATUS: &[&str] = &[
     "deletes::barrier",
-    "status::transitions",
     "status::never_ahead",
     "status::conditions",
     "convergence::complete_or_explained",

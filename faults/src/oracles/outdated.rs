@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::history::{History, Kind, Write, deployment, found, is_terminating, uid};
+use super::history::{History, Kind, Write, deployment, found, is_terminating, number, uid, version};
 use super::leadership;
 use super::max_staleness::max_staleness;
 use super::violation::Violation;
@@ -39,7 +39,7 @@ pub(super) fn deleted_object(history: &History<'_>) -> Vec<Violation> {
     late.collect()
 }
 
-/// S10: a decision is not carried out long after the object has changed or is deleted.
+/// S10: a decision is not carried out long after the object has changed or is deleted, or its rollout is to be aborted.
 pub(super) fn changed_object(history: &History<'_>) -> Vec<Violation> {
     let moves = |write: &&Write<'_>| {
         matches!(write.kind, Kind::CreatePod | Kind::DeletePod | Kind::CreateSet | Kind::DeleteSet)
@@ -47,10 +47,13 @@ pub(super) fn changed_object(history: &History<'_>) -> Vec<Violation> {
     };
     let late = history.writes.iter().filter(moves).filter_map(|write| {
         let decided = history.decided(write.decision?);
-        let known = decided.snapshot.deployment.metadata.generation;
-        let changed = history
-            .changes(deployment(decided))
-            .find(|commit| commit.deleted || commit.object["metadata"]["generation"].as_i64() > known)?;
+        let metadata = &decided.snapshot.deployment.metadata;
+        let seen = number(metadata.resource_version.as_deref().unwrap_or_default());
+        let changed = history.changes(deployment(decided)).find(|commit| {
+            commit.deleted
+                || commit.object["metadata"]["generation"].as_i64() > metadata.generation
+                || (version(&commit.object) > seen && !commit.object["status"]["abortRequested"].is_null())
+        })?;
         let staleness = max_staleness(history.case, history.log, write.record.at);
         let since = changed.at.max(decided.at);
         let late = write.record.at > since + staleness + AT_ONCE;

@@ -105,8 +105,8 @@ fn behind(
     }
 }
 
-/// L6, causality: a decision that deletes pods observes everything that was committed before the generation, the resume, the start and
-/// the election that precede it.
+/// L6, causality: a decision that deletes pods observes everything that was committed before the generation, the request of a user,
+/// the start and the election that precede it.
 pub(super) fn causality(history: &History<'_>) -> Vec<Violation> {
     let mut found_all = Vec::new();
     for (place, decided, _) in history.acts() {
@@ -143,11 +143,13 @@ fn must_know(history: &History<'_>, decided: &DecisionRecord) -> (u64, &'static 
     let metadata = &decided.snapshot.deployment.metadata;
     let generation = metadata.generation.unwrap_or(0);
     let seen = number(metadata.resource_version.as_deref().unwrap_or_default());
-    let requested = |object: &Value| object["status"]["resumeRequested"].as_str().map(str::to_owned);
     let changes = || history.changes(owner).filter(|commit| version(&commit.object) <= seen);
-    let resumed = changes().rfind(|commit| {
-        let now = requested(&commit.object);
-        now.is_some() && now != commit.previous.as_ref().and_then(|before| requested(before))
+    let requested = changes().rfind(|commit| {
+        ["resumeRequested", "abortRequested", "retryRequested"].iter().any(|field| {
+            let now = &commit.object["status"][*field];
+            let before = commit.previous.as_ref().map(|before| &before["status"][*field]);
+            !now.is_null() && before != Some(now)
+        })
     });
     let generation =
         changes().find(|commit| commit.object["metadata"]["generation"].as_i64() == Some(generation));
@@ -167,7 +169,7 @@ fn must_know(history: &History<'_>, decided: &DecisionRecord) -> (u64, &'static 
     let version = |commit: Option<&ordereddeployment_sandbox::Commit>| commit.map_or(0, |one| one.version);
     let causes = [
         (version(generation), "a new generation"),
-        (version(resumed), "a resume"),
+        (version(requested), "a request"),
         (start.unwrap_or(0), "its start"),
         (version(elected), "its election"),
     ];

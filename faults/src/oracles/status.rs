@@ -48,10 +48,3 @@ pub(super) fn conditions(history: &History<'_>) -> Vec<Violation> {
 fn acts(decided: &DecisionRecord) -> bool {
     matches!(decided.decision, Decision::Act(_))
 }
-
-/// S11: a hold begins at the barrier, one at a time, and ends only as the contract says.
-pub(super) fn transitions(history: &History<'_>) -> Vec<Violation> {
-    each(history, |decided, before, after| {
-        ordereddeployment_oracle::transitions(&View::of(&decided.snapshot), before, after)
-    })
-}

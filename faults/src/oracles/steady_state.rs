@@ -2,7 +2,6 @@
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::OrderedDeploymentStatus;
-use ordereddeployment_oracle::has_begun;
 use serde_json::Value;
 
 use super::history::{History, Kind, Write, deployment, found, name, uid};
@@ -123,7 +122,8 @@ pub(super) fn holds_stay(history: &History<'_>) -> Vec<Violation> {
     };
     let mut found_all = Vec::new();
     for object in history.all_at("ordereddeployments", rest.requests) {
-        let Some(hold) = status(object).hold.filter(|hold| !has_begun(hold) && hold.until.is_none()) else {
+        let Some(hold) = status(object).hold.filter(|hold| hold.until.is_none() && hold.elapsed.is_none())
+        else {
             continue;
         };
         let moved = |write: &&Write<'_>| {
@@ -143,8 +143,7 @@ pub(super) fn holds_stay(history: &History<'_>) -> Vec<Violation> {
     // During a hold, the rollout deletes nothing.
     let rollout = history.acts().filter(|(place, decided, _)| {
         let status = decided.snapshot.deployment.status.clone().unwrap_or_default();
-        let held = status.hold.is_some_and(|hold| !has_begun(&hold));
-        held && history.sent(*place).any(|write| write.is_rollout() && !write.is_delayed)
+        status.hold.is_some() && history.sent(*place).any(|write| write.is_rollout() && !write.is_delayed)
     });
     found_all.extend(rollout.map(|(_, decided, _)| {
         found("L2", decided.at, format!("the rollout of {} deletes pods during a hold", deployment(decided)))

@@ -250,27 +250,32 @@ fn status(rng: &mut StdRng) -> UserAction {
 fn forged_field(rng: &mut StdRng) -> (String, Value) {
     let revision = one(rng, &[-1, 0, 1, 2, 3, 9, i64::MAX]);
     let size = one(rng, &[-1, 0, 1, 2, 4, 8, i32::MAX]);
-    let (one_hash, other_hash) = (hash(one(rng, IMAGES)), hash(one(rng, IMAGES)));
+    let one_hash = hash(one(rng, IMAGES));
     let at = "2030-01-01T00:00:10Z";
-    let sizes = json!({one_hash.as_str(): size, other_hash.as_str(): one(rng, &[0, 1, 4])});
     let id = one(rng, &["canary@2", "web@2", "*@2", ""]);
-    let pause = json!({"replicas": size, "sizes": sizes});
     let (name, value) = match rng.random_range(0..12) {
         0 => ("rollout", json!({"revision": revision})),
         1 => ("rollout", json!({"templateHash": one_hash})),
         2 => ("rollout", json!({"from": {"revision": revision, "templateHash": one_hash}})),
-        3 => ("rollout", json!({"replicas": size, "scaledFrom": sizes})),
-        4 => ("rollout", json!({"suspended": pause, "completed": rng.random_range(0..2) == 0})),
+        3 => {
+            let scaling = json!({"reached": size, "replicas": size, "updated": size, "old": size});
+            ("rollout", json!({"scaling": scaling, "pause": {"limit": size, "replicas": size}}))
+        }
+        4 => {
+            let point =
+                json!({"id": id, "limit": size, "replicas": size, "side": one(rng, &["Before", "After"])});
+            ("rollout", json!({"points": [point], "completed": rng.random_range(0..2) == 0}))
+        }
         5 => ("rollout", Value::Null),
         6 => {
             let hold = json!({
                 "id": id, "pod": "web", "podUID": id, "point": one(rng, &["Before", "After"]), "revision": revision,
-                "since": at, "replicas": size, "sizes": sizes, "deleted": rng.random_range(0..2) == 0,
+                "since": at, "replicas": size, "limit": size,
             });
             ("hold", hold)
         }
         7 => ("hold", Value::Null),
-        8 => ("pause", pause),
+        8 => ("passed", json!([{"id": id, "podUID": id, "resumedAt": at}])),
         9 => {
             let aborted = json!({"revision": revision, "to": one(rng, &[1, 2, 3]), "templateHash": one_hash,
                                  "at": at, "reason": "forged"});

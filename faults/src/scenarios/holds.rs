@@ -196,7 +196,7 @@ pub(super) fn pod_lost(rng: &mut StdRng) -> Case {
         .build()
 }
 
-/// A pod is deleted before its point is reached.
+/// A pod is deleted before its point is reached; the rollout is still held there.
 pub(super) fn point_lost(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     let change: Value = json!({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}});
@@ -207,6 +207,7 @@ pub(super) fn point_lost(rng: &mut StdRng) -> Case {
         .rollout(draw)
         .when_held(UserAction::ForceDeletePod(PodSelector::Old(2)))
         .after(draw.pause(3000), NO_ACTION)
+        .resume()
         .resume()
         .build()
 }

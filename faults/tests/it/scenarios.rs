@@ -78,11 +78,11 @@ fn every_scenario_keeps_every_promise_and_has_its_outcome() {
 fn no_scenario_has_too_many_writes_for_a_crash_at_each() {
     assert_none(PLAYED.iter().filter(|played| played.plain).filter_map(|played| {
         let limit = match (played.case.short, played.case.outcome) {
-            (true, _) => 45,
+            (true, _) => 50,
             // Refused writes are retried until the end.
             (_, Outcome::Stalled) => 150,
             // The sizes and the statuses of two sets are written each second.
-            _ => 110,
+            _ => 120,
         };
         let fits = (1..=limit).contains(&played.writes);
         (!fits).then(|| format!("{}: {} of {limit} writes", played.case.name, played.writes))

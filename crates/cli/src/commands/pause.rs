@@ -92,8 +92,9 @@ pub(crate) async fn set(connection: &Connection, name: &str, paused: bool) -> Re
         (false, _, Some(hold)) => {
             let how = if changed { "no longer" } else { "not" };
             format!(
-                "{name}: {how} paused by spec.paused, but paused at {}\npass it with `kubectl ordered resume {name}{flags}`",
-                pause_point(&hold)
+                "{name}: {how} paused by spec.paused, but paused at {}\npass it with `kubectl ordered resume {name} {}{flags}`",
+                pause_point(&hold),
+                hold.label()
             )
         }
         (false, true, None) => {

@@ -1,6 +1,7 @@
 //! `resume`: requests that the controller passes a pause point. It writes `status.resumeRequested` and waits for the
 //! controller.
 
+mod confirm;
 mod plain;
 
 use std::time::Duration;
@@ -8,7 +9,9 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use kube::Api;
 use ordereddeployment_api::names::{ALL_POINTS, condition, reason};
-use ordereddeployment_api::{Blocked, ConditionStatus, Hold, OrderedDeploymentSpec, OrderedDeploymentStatus};
+use ordereddeployment_api::{
+    Blocked, ConditionStatus, Hold, OrderedDeployment, OrderedDeploymentSpec, OrderedDeploymentStatus,
+};
 use ordereddeployment_wire::{Family, PodView};
 use serde_json::json;
 
@@ -25,25 +28,30 @@ use crate::state::{aborted, blocked, pause_point, suspended_revision};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubectl ordered resume web                            pass the pause point at which web is paused
-  kubectl ordered resume web --hold canary@4            pass this declared pause point only
-  kubectl ordered resume web --hold web-5d9c-x7k2p@4    pass the pause point of this pod only
-  kubectl ordered resume web --all                      pass all pause points of this rollout
+  kubectl ordered resume web canary             pass this pause point, if web is paused at it
+  kubectl ordered resume web web-5d9c-x7k2p     pass the pause point of this pod
+  kubectl ordered resume web canary@4           pass it in the rollout to revision 4 only
+  kubectl ordered resume web                    show the pause point at which web is paused, and ask
+  kubectl ordered resume web --all              pass all pause points of this rollout
 
 A request names its pause point. If the rollout has passed it already, nothing happens.
 deployment/web is a plain Deployment whose ReplicaSets ordered-controller-manager reconciles. It is resumed by spec.paused.
 --all also ends the suspension of a rollout that was scaled to 0 replicas.
-A rollout that is blocked by unavailable pods is not paused: use --hold with the id in the message to pass that pause \
-point.")]
+A rollout that is blocked by unavailable pods is not paused: name the pause point in the message to pass it.")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment, or deployment/NAME
     #[arg(value_name = "NAME", value_parser = of_either)]
     name: OfEither,
+    /// The pause point to pass: its name, the name of its pod, or its id. Without it the command asks, and needs a terminal
+    #[arg(value_name = "POINT", conflicts_with_all = ["all", "hold"])]
+    point: Option<String>,
     /// Pass this and all later pause points of this rollout
     #[arg(long)]
     all: bool,
-    /// The pause point to pass: `status.hold.id`, or the id of the pause point at which the rollout is blocked. The
-    /// default is the current one
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// The pause point to pass, by its id: `status.hold.id`, or the id of the pause point at which the rollout is blocked
     #[arg(long, value_name = "ID", conflicts_with = "all")]
     hold: Option<String>,
     /// How long to wait for the controller; 0 does not wait
@@ -70,17 +78,51 @@ pub(crate) enum ResumeTarget<'a> {
 
 pub(crate) async fn run(args: Args) -> Result<()> {
     let connection = args.connect.connect().await?.with(args.dry_run);
-    let target = match (&args.hold, args.all) {
-        (_, true) => ResumeTarget::All,
-        (Some(id), false) => ResumeTarget::Hold(id),
-        (None, false) => ResumeTarget::Current,
-    };
     let OfEither { family, name } = &args.name;
+    let id = match (args.hold.clone(), &args.point, family) {
+        _ if args.all => None,
+        (Some(id), ..) => Some(id),
+        (None, point, Family::Ordered) => {
+            let found = ask_for(&connection, name).await?;
+            match point {
+                Some(point) => Some(id_of(name, point, &found.status.unwrap_or_default())?),
+                None => confirm::confirmed(name, &found, connection.flags.as_str(), args.yes).await?,
+            }
+        }
+        (None, point, Family::Plain) => plain::chosen(&connection, name, point.as_deref(), args.yes).await?,
+    };
+    let target = match &id {
+        _ if args.all => ResumeTarget::All,
+        Some(id) => ResumeTarget::Hold(id),
+        None => ResumeTarget::Current,
+    };
     let text = match family {
         Family::Ordered => resume(&connection, name, target, args.timeout.0).await?,
-        Family::Plain => plain::resume(&connection, name, args.hold.as_deref(), args.all).await?,
+        Family::Plain => plain::resume(&connection, name, id.as_deref(), args.all).await?,
     };
     Ok(print(format_args!("{text}\n"))?)
+}
+
+/// The object as it is now.
+async fn ask_for(connection: &Connection, name: &str) -> Result<OrderedDeployment> {
+    let doing = format!("cannot resume {name} in {}", connection.namespace);
+    StatusRequest { connection, name, doing: &doing }.read_seen(None).await
+}
+
+/// The id of the point of this name: of the hold, or of a point that is ahead or passed.
+fn id_of(name: &str, point: &str, status: &OrderedDeploymentStatus) -> Result<String> {
+    if point.contains('@') {
+        return Ok(point.to_owned());
+    }
+    let held = status.hold.iter().map(|hold| &hold.id);
+    let stands = status.blocked.iter().map(|blocked| &blocked.id);
+    let ahead = status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+    let passed = status.passed.iter().flatten().map(|passed| &passed.id);
+    let mut ids = held.chain(stands).chain(ahead.map(|point| &point.id)).chain(passed);
+    let found = ids.find(|id| id.rsplit_once('@').is_some_and(|(of, _)| of == point));
+    found.cloned().ok_or_else(|| {
+        anyhow!("{name} has no pause point {point} in this rollout\nhint: `kubectl ordered get {name}` shows its pause points")
+    })
 }
 
 /// Writes the request and waits until the controller has handled it. Returns the result and the next command.
@@ -155,14 +197,14 @@ enum RequestedPoint {
     /// That of a pod that exists.
     Pod(Box<PodView>),
     /// A declared one.
-    Declared { name: String, group: Option<String> },
+    Declared(String),
 }
 
 impl RequestedPoint {
     fn is_passed(&self, status: &OrderedDeploymentStatus) -> bool {
         match self {
-            Self::Pod(pod) => pod.metadata.uid.as_deref().is_some_and(|uid| status.has_passed(uid)),
-            Self::Declared { name, group } => status.has_passed_point(name, group.as_deref()),
+            Self::Pod(pod) => pod.metadata.name.as_deref().is_some_and(|name| status.has_passed(name)),
+            Self::Declared(label) => status.has_passed(label),
         }
     }
 }
@@ -174,11 +216,8 @@ fn requested_declared(
     status: &OrderedDeploymentStatus,
 ) -> Option<RequestedPoint> {
     let (label, _) = id.rsplit_once('@')?;
-    let (name, group) = declared::split(label);
-    let mut passed = status.passed_points.iter().flatten();
-    let is_passed = passed.any(|passed| passed.name == name && passed.group.as_deref() == group);
-    (is_passed || declared::find(spec, label).is_some())
-        .then(|| RequestedPoint::Declared { name: name.to_owned(), group: group.map(str::to_owned) })
+    let is_passed = status.passed_by(id).is_some();
+    (is_passed || declared::find(spec, label).is_some()).then(|| RequestedPoint::Declared(label.to_owned()))
 }
 
 /// The pod of an id, if it exists.
@@ -243,8 +282,9 @@ fn request(
             _ if is_blocked_at(status, id) => Ok(ResumeRequest::Write(id.to_owned())),
             _ if is_passed(name, id, status, point) => Ok(ResumeRequest::AlreadyPassed(id.to_owned())),
             Some(hold) => bail!(
-                "{name} is not paused at {id}, but at {}\nhint: pass that one with `kubectl ordered resume {name}{flags}`",
-                pause_point(hold)
+                "{name} is not paused at {id}, but at {}\nhint: pass that one with `kubectl ordered resume {name} {}{flags}`",
+                pause_point(hold),
+                hold.label()
             ),
             None => Err(not_paused()),
         },
@@ -261,7 +301,7 @@ fn blocked_error((name, flags): (&str, &str), blocked: &Blocked, message: &str) 
     anyhow!(
         "{name} is not paused, and a resume would pass its next pause point. {message}\n\
          hint: the rollout continues once these pods are available or deleted\n\
-         hint: pass the pause point with `kubectl ordered resume {name} --hold {id}{flags}`, or roll back with `kubectl ordered undo {name}{flags}`"
+         hint: pass the pause point with `kubectl ordered resume {name} {id}{flags}`, or roll back with `kubectl ordered undo {name}{flags}`"
     )
 }
 
@@ -269,6 +309,10 @@ fn blocked_error((name, flags): (&str, &str), blocked: &Blocked, message: &str) 
 fn is_passed(name: &str, id: &str, status: &OrderedDeploymentStatus, point: Option<&RequestedPoint>) -> bool {
     let Some((pod_name, revision)) = id.rsplit_once('@') else { return false };
     if status.rollout.as_ref().is_none_or(|rollout| rollout.revision.to_string() != revision) {
+        return false;
+    }
+    let mut ahead = status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+    if ahead.any(|ahead| ahead.id == id) {
         return false;
     }
     match point {
@@ -310,7 +354,7 @@ fn named(id: &str) -> String {
 /// The next command after a pause point is passed.
 fn next((name, flags): (&str, &str), status: &OrderedDeploymentStatus, paused: bool) -> String {
     match &status.hold {
-        Some(_) => format!("pass it with `kubectl ordered resume {name}{flags}`"),
+        Some(hold) => format!("pass it with `kubectl ordered resume {name} {}{flags}`", hold.label()),
         None if paused => format!("continue with `kubectl ordered unpause {name}{flags}`"),
         None => format!("watch it with `kubectl ordered get {name} -w{flags}`"),
     }

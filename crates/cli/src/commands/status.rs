@@ -36,7 +36,7 @@ with a duration pauses the rollout, because that pause ends without a resume.
 Examples:
   kubectl ordered status web                      wait until complete, paused or failed
   kubectl ordered status web --until complete     keep waiting while paused at pause points
-  kubectl ordered status web --until held && ./ok && kubectl ordered resume web
+  kubectl ordered status web --until held && kubectl ordered resume web canary
   kubectl ordered status web --watch=false        print the current state")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment
@@ -250,8 +250,9 @@ fn evaluate(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Op
                 (None, None) => format!(", {} that pod{}", side(hold.point), until.unwrap_or_default()),
             };
             let line = format!(
-                "{name}: paused at {}{place}: {counts}; resume with `kubectl ordered resume {name}{flags}`",
-                pause_point(&hold)
+                "{name}: paused at {}{place}: {counts}; resume with `kubectl ordered resume {name} {}{flags}`",
+                pause_point(&hold),
+                hold.label()
             );
             (exit, line)
         }

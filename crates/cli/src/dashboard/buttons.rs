@@ -113,13 +113,13 @@ fn resume(
         return Button {
             confirm: Some(format!("{message} Pass the pause point all the same.")),
             hold: Some(blocked.id.clone()),
-            ..button("resume", "Resume", &format!("resume {name} --hold {}", blocked.id), denied, Ok(()))
+            ..button("resume", "Resume", &format!("resume {name} {}", blocked.id), denied, Ok(()))
         };
     }
     match resumable(object, status, ResumeTarget::Current) {
         Ok(id) => Button {
             hold: Some(id.clone()),
-            ..button("resume", "Resume", &format!("resume {name} --hold {id}"), denied, Ok(()))
+            ..button("resume", "Resume", &format!("resume {name} {id}"), denied, Ok(()))
         },
         Err(why) => button("resume", "Resume", &format!("resume {name}"), denied, Err(why)),
     }

@@ -47,11 +47,11 @@ pub(super) fn barrier(
             side: hold.point,
             declared: hold.declared.as_ref().map(HeldPoint::label),
             waits_for: declared::of_hold(hold, spec),
-            reached: hold.deleted != Some(false),
+            reached: true,
             rolling: true,
         });
     }
-    let BarrierPlace { at, side, declared } = lined_up.barrier.clone()?;
+    let BarrierPlace { at, side, declared } = lined_up.points.first().cloned()?;
     let place = lined_up.places.get(at)?;
     let found = declared.as_ref().and_then(|label| declared::find(spec, label));
     Some(Barrier {

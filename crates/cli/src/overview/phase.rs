@@ -48,7 +48,7 @@ pub(super) fn phase(
     if let Some(aborted) = aborted(stored) {
         return Phase::Aborted(Box::new(aborted.clone()));
     }
-    if let Some(hold) = stored.hold.as_ref().filter(|hold| hold.deleted != Some(false)) {
+    if let Some(hold) = &stored.hold {
         return Phase::Held(Box::new(hold.clone()));
     }
     if let Some(message) = deadline_exceeded(stored) {

@@ -63,7 +63,9 @@ pub(crate) fn commands(overview: &Overview, flags: &str) -> Vec<(&'static str, S
         Family::Plain => vec![(what, format!("kubectl rollout {plain} {object}{flags}"))],
     };
     match &overview.phase {
-        Phase::Held(_) => ordered("resume with", "resume"),
+        Phase::Held(hold) => {
+            vec![("resume with", format!("kubectl ordered resume {object} {}{flags}", hold.label()))]
+        }
         Phase::Stalled(_) | Phase::DeadlineExceeded(_) => {
             let kind = if overview.family == Family::Plain { "deployment" } else { "od" };
             let mut commands = vec![("events", format!("kubectl describe {kind} {name}{flags}"))];

@@ -170,12 +170,21 @@ async fn a_rollout_is_shown_ordered_and_resumed_from_another_terminal() {
     assert_eq!(held.pod, names[2]);
     let tree = sandbox.ok(&["get", "web"]);
     assert!(tree.contains(&format!("paused at pause point {} (before)", names[2])), "{tree}");
-    assert!(tree.contains("resume with: kubectl ordered resume web --kubeconfig sandbox.yaml"), "{tree}");
+    assert!(
+        tree.contains(&format!(
+            "resume with: kubectl ordered resume web {} --kubeconfig sandbox.yaml",
+            names[2]
+        )),
+        "{tree}"
+    );
     assert_eq!(sandbox.ok(&["get"]).lines().next(), tree.lines().next());
 
     let wrong = sandbox.run(&["resume", "web", "--hold", &format!("{}@1", names[2])]);
     assert_eq!(wrong.status.code(), Some(1));
-    let output = sandbox.ok(&["resume", "web"]);
+    let unseen = sandbox.run(&["resume", "web"]);
+    assert_eq!(unseen.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&unseen.stderr).contains(&format!("resume web {}", names[2])));
+    let output = sandbox.ok(&["resume", "web", &names[2]]);
     assert!(output.contains(&format!("passed {}", held.id)), "{output}");
     until(&deployments, "Complete").await;
     assert!(sandbox.ok(&["resume", "web", "--hold", &held.id]).contains("is already passed"));

@@ -26,9 +26,10 @@ const PLACES: &str = "\
     /spec/deletionOrder/nodePriorities/0/deletionCost /spec/deletionOrder/nodePriorities/0/nodeSelector \
     /spec/deletionOrder/nodePriorities/0/taintKeys /spec/deletionOrder/nodePriorities/0/unassigned \
     /spec/deletionOrder/nodePriorities/0/unschedulable /spec/odd /status /status/hold /status/hold/since \
-    /status/hold/until /status/hold/sizes /status/hold/sizes/x /status/hold/replicas /status/hold/revision \
-    /status/hold/point /status/hold/reason /status/hold/deleted /status/passed /status/passed/0/resumedAt /status/pause \
-    /status/pause/sizes /status/rollout /status/rollout/scaledFrom /status/rollout/revision /status/resumeRequested \
+    /status/hold/until /status/hold/limit /status/hold/left /status/hold/replicas /status/hold/revision \
+    /status/hold/point /status/hold/reason /status/passed /status/passed/0/resumedAt /status/passed/0/id \
+    /status/rollout /status/rollout/points /status/rollout/points/0/id /status/rollout/points/0/limit \
+    /status/rollout/scaling/reached /status/rollout/pause /status/rollout/revision /status/resumeRequested \
     /status/conditions /status/conditions/0/status /status/conditions/0/lastUpdateTime /status/collisionCount \
     /status/replicas /status/observedGeneration /status/selector /status/odd";
 
@@ -94,9 +95,10 @@ fn sound() -> Value {
         },
         "status": {
             "hold": {"id": "p@1", "pod": "p", "podUID": "u", "point": "Before", "revision": 1, "reason": "PausePoint",
-                     "since": time, "replicas": 3, "sizes": {"x": 3}},
-            "passed": [{"podUID": "v", "resumedAt": time}], "pause": {"replicas": 3, "sizes": {"x": 3}},
-            "rollout": {"revision": 1, "templateHash": "x", "replicas": 3},
+                     "since": time, "replicas": 3, "limit": 1},
+            "passed": [{"id": "q@1", "by": "Resume", "podUID": "v", "resumedAt": time}],
+            "rollout": {"revision": 1, "templateHash": "x", "scaling": {"reached": 3},
+                        "points": [{"id": "p@1", "limit": 1, "replicas": 3, "side": "Before"}]},
             "conditions": [{"type": "Held", "status": "True", "reason": "x", "message": "",
                             "lastTransitionTime": time, "lastUpdateTime": time}],
         },

@@ -7,15 +7,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use ordereddeployment_api::names::reason;
-use ordereddeployment_api::{Hold, OrderedDeploymentStatus, PausePoint, Rollout};
+use ordereddeployment_api::names::{annotation, reason};
+use ordereddeployment_api::{
+    Hold, OrderedDeploymentStatus, PassedBy, Rollout, Violation, parse_pause_points,
+};
 
-use crate::barrier::{Barrier, held};
-use crate::conditions::{hold_message, seconds};
+use crate::conditions::hold_message;
+use crate::hold::held;
 use crate::inventory::{Inventory, RankedPod};
+use crate::points::{self, Ahead, Kind, Points};
 use crate::replica_sets::surplus::{first_of_each, size, waiting};
-use crate::{Decision, Point, Read, Record, Set, declared, events, hold};
+use crate::{Decision, Read, Record, Set, Snapshot, events, history, hold, seen, upgrade};
 
 /// The pods that wait for a pause point: for each set, by UID, how many and why.
 #[derive(Debug, Default)]
@@ -23,44 +25,47 @@ pub(super) struct Pausing {
     pub(super) held_back: BTreeMap<Arc<str>, String>,
 }
 
-/// Why a hold ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// Somebody cleared `spec.paused`, or the duration is over: the point is passed.
-    Passed(&'static str),
-    /// The point is gone, or there is nothing left to hold.
-    Void(&'static str),
-}
-
-/// What must be stored before any other write: the end of a hold, and what later decisions read.
+/// What must be stored before any other write: the points that are seen, the end of a hold, and what later decisions read.
 pub(super) fn transition(inventory: &Inventory<'_>) -> Option<Decision> {
     if is_of_another_rollout(inventory) {
         return Some(record(OrderedDeploymentStatus::default()));
     }
-    let Some(hold) = &inventory.status.hold else {
-        let passed =
-            hold::pass_declared(inventory).filter(|_| inventory.old_count() > 0 && is_begun(inventory));
-        return passed.map(|first| match first {
-            Decision::Record(stored) => record(with_rollout(inventory, stored.status)),
-            other => other,
-        });
-    };
+    if let Some(upgraded) = upgrade::upgrade(inventory, true) {
+        return Some(upgraded);
+    }
+    let seen = || seen::see(inventory, true).filter(|_| inventory.old_count() > 0 && is_begun(inventory));
+    let Some(hold) = &inventory.status.hold else { return seen() };
     match end_of(inventory, hold) {
         Some(Err(read)) => return Some(Decision::Read(read)),
-        Some(Ok(end)) => return Some(ended(inventory, hold, end)),
+        Some(Ok((by, why))) => return Some(ended(inventory, hold, by, why)),
         None => {}
     }
-    with_edited_point(inventory, hold).or_else(|| with_sizes_ordered_meanwhile(inventory))
+    let points = Points::without_numbers(inventory);
+    let point = points.get(&hold.id);
+    seen()
+        .or_else(|| hold::with_time(inventory, hold, point?))
+        .or_else(|| with_sizes_ordered_meanwhile(inventory))
 }
 
-/// Whether the stored state is that of a rollout to another template.
+/// Why the points that the annotation of the Deployment declares cannot be used.
+pub(super) fn invalid(snapshot: &Snapshot) -> Option<Violation> {
+    let text = snapshot.deployment.metadata.annotations.as_ref()?.get(annotation::PAUSE_POINTS)?;
+    let message = parse_pause_points(text).err()?;
+    Some(Violation { field: format!("metadata.annotations[{}]", annotation::PAUSE_POINTS), message })
+}
+
+/// Whether the stored state is that of a rollout to another template. A Deployment that is paused gets no set for a new one.
 fn is_of_another_rollout(inventory: &Inventory<'_>) -> bool {
-    // An undo gives the set another revision. It also brings back the annotations of that time, with an older state.
-    let other = |rollout: &Rollout, set: &Set| {
-        (rollout.template_hash.as_str(), rollout.revision) != (set.hash.as_str(), set.revision)
+    let Some(rollout) = &inventory.status.rollout else { return false };
+    let Some(set) = inventory.current else {
+        // A set that somebody deletes in a hold ends no hold: the Deployment controller makes it again once it is resumed.
+        let exists = inventory.snapshot.sets.iter().any(|set| set.hash == rollout.template_hash);
+        return inventory.status.hold.is_some() && !inventory.recreate() && exists;
     };
-    let stored = inventory.status.rollout.as_ref().zip(inventory.current);
-    stored.is_some_and(|(rollout, set)| other(rollout, set) || !is_begun(inventory))
+    // An undo gives the set another revision. It also brings back the annotations of that time, with an older state.
+    let is_other = (rollout.template_hash.as_str(), rollout.revision) != (set.hash.as_str(), set.revision);
+    let is_held = inventory.status.hold.is_some() && rollout.template_hash != set.hash;
+    is_held || is_other || !is_begun(inventory)
 }
 
 /// Whether the Deployment controller has begun the rollout: it has given the set of the template the largest revision. Before that, a
@@ -72,71 +77,37 @@ fn is_begun(inventory: &Inventory<'_>) -> bool {
     set.revision < 0 || inventory.old_sets().all(|old| old.revision < set.revision)
 }
 
-fn end_of(inventory: &Inventory<'_>, hold: &Hold) -> Option<Result<End, Read>> {
+/// Why the hold ends.
+fn end_of(inventory: &Inventory<'_>, hold: &Hold) -> Option<Result<(Option<PassedBy>, &'static str), Read>> {
     let snapshot = inventory.snapshot;
     if !inventory.spec.paused {
-        return Some(Ok(End::Passed("spec.paused was cleared")));
+        return Some(Ok((Some(PassedBy::Resume), "spec.paused was cleared")));
     }
     // The cache may lag behind what a user did: before the hold ends by itself, everything is read live.
-    let live = |end: End| Some(if snapshot.live { Ok(end) } else { Err(Read::Live) });
+    let live = |by, why| Some(if snapshot.live { Ok((by, why)) } else { Err(Read::Live) });
     if inventory.old_count() == 0 {
-        return live(End::Void("no old pod is left"));
+        return live(None, "no old pod is left");
     }
     if hold.until.as_ref().is_some_and(|until| until.0 <= snapshot.now) {
-        return live(End::Passed("its time is over"));
+        return live(Some(PassedBy::Duration), "its time is over");
     }
-    if let Some(point) = &hold.declared {
-        let stands = inventory.spec.strategy.points().any(|declared| declared.name == point.name);
-        return (!stands).then(|| live(End::Void("its pause point was removed"))).flatten();
-    }
-    let pod = inventory.old().iter().find(|ranked| **ranked.uid() == *hold.pod_uid)?;
-    matches!(pod.pod.point, Point::None).then(|| live(End::Void("its annotation was removed"))).flatten()
+    let points = Points::without_numbers(inventory);
+    let stands = points.get(&hold.id).is_some();
+    (!stands).then(|| live(None, "its pause point was removed")).flatten()
 }
 
-fn ended(inventory: &Inventory<'_>, hold: &Hold, end: End) -> Decision {
+fn ended(inventory: &Inventory<'_>, hold: &Hold, by: Option<PassedBy>, why: &str) -> Decision {
     let mut status = inventory.status.clone();
     status.hold = None;
     if let Some(rollout) = &mut status.rollout {
         rollout.scaled_from = None;
     }
-    let (End::Passed(why) | End::Void(why)) = end;
-    if let End::Passed(_) = end {
-        let now = inventory.snapshot.now;
-        match &hold.declared {
-            Some(point) => hold::mark_point_passed(&mut status, &point.name, point.group.as_deref(), now),
-            None => hold::mark_passed(&mut status, &hold.pod_uid, now),
-        }
+    if let Some(by) = by {
+        let uid = hold::uid_of_mark(inventory, &hold.id);
+        seen::pass(&mut status, &hold.id, &uid, by, inventory.snapshot.now);
     }
     let message = format!("Resumed {} ({why})", hold.id);
     Decision::Record(Record { status, events: vec![events::normal(reason::PAUSE_POINT_RESUMED, message)] })
-}
-
-/// The hold follows an edit of the duration of its point, and of the side of its annotation.
-fn with_edited_point(inventory: &Inventory<'_>, hold: &Hold) -> Option<Decision> {
-    let mut edited = hold.clone();
-    let duration = if let Some(point) = &hold.declared {
-        let declared = inventory.spec.strategy.points().find(|declared| declared.name == point.name)?;
-        Some(declared.pause_duration())
-    } else {
-        let pod = inventory.old().iter().find(|ranked| **ranked.uid() == *hold.pod_uid)?.pod;
-        let Point::At { side, duration } = &pod.point else { return None };
-        edited.point = *side;
-        let of_pod = inventory.old_sets().find(|set| set.uid == pod.set);
-        if let Some(pods) = of_pod.and_then(|set| edited.sizes.get_mut(&set.hash)) {
-            // With an `after` point, the set keeps its pods without this one.
-            *pods += i32::from(hold.point == PausePoint::After) - i32::from(*side == PausePoint::After);
-        }
-        duration.as_ref().ok().copied()
-    };
-    if let Some(duration) = duration {
-        edited.until = duration.and_then(|duration| hold::end(hold.since.0, duration)).map(Into::into);
-    }
-    if edited == *hold {
-        return None;
-    }
-    let mut status = inventory.status.clone();
-    status.hold = Some(edited);
-    Some(record(status))
 }
 
 /// The Deployment controller can change sizes once more after `spec.paused` is set: its cache lags too. A size that it did not change
@@ -174,30 +145,19 @@ pub(super) fn kept_back<'c, 'a>(
         return (Vec::new(), Pausing::default());
     };
     let held_pod = |ranked: &RankedPod<'_>| **ranked.uid() == *hold.pod_uid;
-    let goes_first = hold.point == PausePoint::After && hold.declared.is_none();
-    let is_too_many = |ranked: &RankedPod<'_>| surplus.contains_key(&*ranked.pod.set);
-    let goes = |ranked: &&RankedPod<'_>| goes_first && held_pod(ranked) && is_too_many(ranked);
-    let mut goes: Vec<_> = inventory.old().iter().filter(goes).collect();
-    // With an `after` point its pod was ordered away before the hold began: the sizes count without it.
-    let mut leaving: BTreeMap<&str, i64> = BTreeMap::new();
-    for ranked in &goes {
-        *leaving.entry(&ranked.pod.set).or_default() += 1;
-    }
     let mut scaled = BTreeMap::new();
     let mut waits = BTreeMap::new();
     for set in inventory.old_sets() {
-        let more =
-            surplus.get(&*set.uid).copied().unwrap_or(0) - leaving.get(&*set.uid).copied().unwrap_or(0);
+        let more = surplus.get(&*set.uid).copied().unwrap_or(0);
         let back = if inventory.bounds.desired == 0 { 0 } else { waiting_pods(set, hold, rollout).min(more) };
         waits.insert(&*set.uid, usize::try_from(back).unwrap_or(0));
         scaled.insert(&*set.uid, (more - back).max(0));
     }
     // The held pod is the last one that scaling deletes.
     let mut last: Vec<_> = inventory.old().iter().copied().filter(|ranked| !held_pod(ranked)).collect();
-    last.extend(inventory.old().iter().copied().filter(|ranked| held_pod(ranked) && !goes_first));
-    let uids: Vec<_> = first_of_each(&last, &scaled).into_iter().map(|ranked| ranked.place).collect();
-    goes.extend(inventory.old().iter().filter(|ranked| uids.contains(&ranked.place)));
-    goes.sort_by_key(|ranked| ranked.place);
+    last.extend(inventory.old().iter().copied().filter(held_pod));
+    let places: Vec<_> = first_of_each(&last, &scaled).into_iter().map(|ranked| ranked.place).collect();
+    let goes = inventory.old().iter().filter(|ranked| places.contains(&ranked.place)).collect();
     let what = format!("the rollout is paused at {}", hold.id);
     (goes, Pausing { held_back: waiting(inventory, &waits, &what) })
 }
@@ -232,32 +192,24 @@ pub(super) fn ahead<'c, 'a>(
     inventory: &'c Inventory<'a>,
     of_old: Vec<&'c RankedPod<'a>>,
 ) -> Result<(Vec<&'c RankedPod<'a>>, Pausing), Box<Decision>> {
-    let old = inventory.old();
-    // An `after` point without a pod behind it holds nothing.
-    let holds = |side: PausePoint| side == PausePoint::Before || old.len() > 1;
-    let point = of_old.iter().position(|ranked| ranked.point.is_some_and(holds));
-    let nearest = declared::nearest(inventory, old);
-    let declared = nearest.and_then(|(at, declared)| {
-        let place = old.get(at)?.place;
-        Some((of_old.iter().position(|ranked| ranked.place >= place)?, declared))
-    });
-    // At one place, a declared point comes before the `before` point of the pod.
-    let barrier = match (point, declared) {
-        (Some(at), Some((place, declared))) if place <= at => Some((place, Some(declared))),
-        (Some(at), _) => Some((at, None)),
-        (None, Some((place, declared))) => Some((place, Some(declared))),
-        (None, None) => None,
-    };
-    let Some((at, declared)) = barrier else { return Ok((of_old, Pausing::default())) };
-    let ranked = of_old[at];
-    let side =
-        if declared.is_some() { PausePoint::Before } else { ranked.point.unwrap_or(PausePoint::Before) };
-    let barrier = Barrier { ranked, side, declared };
-    let id = crate::barrier::id(inventory, &barrier);
+    if points::is_unseen_group(inventory) && !of_old.is_empty() {
+        let what = "a pod is missing, and the groups of nodes are not known yet";
+        let mut waits = BTreeMap::new();
+        for ranked in &of_old {
+            *waits.entry(&*ranked.pod.set).or_default() += 1;
+        }
+        return Ok((Vec::new(), Pausing { held_back: waiting(inventory, &waits, what) }));
+    }
+    let points = Points::without_numbers(inventory);
+    let first = points.first().and_then(|first| Some((first, inventory.old().get(first.barrier?)?.place)));
+    let barrier = first
+        .and_then(|(first, place)| Some((first, of_old.iter().position(|ranked| ranked.place >= place)?)));
+    let Some((first, at)) = barrier else { return Ok((of_old, Pausing::default())) };
+    let id = &first.id;
     // A change of `replicas` that the Deployment controller has not carried out yet is not a step of the rollout.
     let is_scaling = inventory.old_sets().any(|set| set.replicas > 0 && is_behind(inventory, set));
     if at == 0 && !inventory.spec.paused && !is_scaling && is_begun(inventory) {
-        return Err(Box::new(begin(inventory, &barrier)));
+        return Err(Box::new(begin(inventory, first)));
     }
     let what = if at == 0 && inventory.spec.paused {
         // A user paused the Deployment before its rollout reached the point.
@@ -278,55 +230,30 @@ fn is_behind(inventory: &Inventory<'_>, set: &Set) -> bool {
     set.desired_replicas.is_some_and(|desired| desired != inventory.spec.replicas)
 }
 
-/// The hold at this barrier. It is stored together with `spec.paused`.
-fn begin(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>) -> Decision {
-    let pod = barrier.ranked.pod;
-    let mut status = with_rollout(inventory, inventory.status.clone());
-    let since = seconds(inventory.snapshot.now);
-    let duration = barrier.duration();
-    let until: Option<Timestamp> = duration.and_then(|duration| hold::end(since, duration));
+/// The hold at this point. It is stored together with `spec.paused`.
+fn begin(inventory: &Inventory<'_>, point: &Ahead<'_>) -> Decision {
+    let mut status = inventory.status.clone();
     let active = inventory.by_set();
-    let leaves = |set: &Set| barrier.side == PausePoint::After && *set.uid == *pod.set;
-    let pods = |set: &Set| active.get(&set.hash).copied().unwrap_or(0) - i64::from(leaves(set));
+    let pods = |set: &Set| active.get(&set.hash).copied().unwrap_or(0);
     let narrow = |count: i64| i32::try_from(count).unwrap_or(i32::MAX);
     let hold = Hold {
-        id: crate::barrier::id(inventory, barrier),
-        pod: pod.name.clone(),
-        pod_uid: pod.facts.uid.to_string(),
-        node: pod.facts.node.as_ref().map(ToString::to_string),
-        point: barrier.side,
-        declared: barrier.declared.map(|declared| declared.held()),
-        revision: crate::barrier::revision(inventory),
-        since: since.into(),
-        until: until.map(Into::into),
-        deleted: None,
-        replicas: inventory.spec.replicas,
+        limit: None,
         sizes: inventory.old_sets().map(|set| (set.hash.clone(), narrow(pods(set)))).collect(),
+        ..hold::at(inventory, point, 0)
     };
     let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
-    let message = hold_message(&hold, &format!("deployment/{name}"));
-    if let Some(rollout) = &mut status.rollout {
-        rollout.replicas = inventory.spec.replicas;
-        rollout.scaled_from =
-            Some(inventory.old_sets().map(|set| (set.hash.clone(), set.replicas.max(0))).collect());
+    let mut message = hold_message(&hold, &format!("deployment/{name}"));
+    if let (Kind::Invalid, Some(why)) = (&point.kind, inventory.invalid_points.first()) {
+        message = format!(
+            "Paused, because the pause points cannot be used: {why}. Correct them, or resume without them"
+        );
     }
+    let rollout = status.rollout.get_or_insert_with(|| history::rollout_of(inventory));
+    rollout.replicas = inventory.spec.replicas;
+    rollout.scaled_from =
+        Some(inventory.old_sets().map(|set| (set.hash.clone(), set.replicas.max(0))).collect());
     status.hold = Some(hold);
     Decision::Record(Record { status, events: vec![events::normal(reason::PAUSE_POINT_REACHED, message)] })
-}
-
-/// The status with the identity of the rollout, so that what it contains is dropped with the next template.
-fn with_rollout(inventory: &Inventory<'_>, mut status: OrderedDeploymentStatus) -> OrderedDeploymentStatus {
-    let revision = inventory.current.map_or(0, |set| set.revision);
-    status.rollout.get_or_insert_with(|| Rollout {
-        revision,
-        template_hash: inventory.hash.clone(),
-        replicas: inventory.spec.replicas,
-        scaled_from: None,
-        from: None,
-        suspended: None,
-        completed: false,
-    });
-    status
 }
 
 fn record(status: OrderedDeploymentStatus) -> Decision {

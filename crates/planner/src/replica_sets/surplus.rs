@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Set;
-use crate::declared;
 use crate::inventory::{Inventory, RankedPod};
+use crate::points::Points;
 
 /// The desired number of pods of a set.
 pub(super) fn size(set: &Set) -> i64 {
@@ -45,10 +45,7 @@ pub(super) fn unavailable_at_the_floor<'c, 'a>(
     surplus: &BTreeMap<&str, i64>,
 ) -> Vec<&'c RankedPod<'a>> {
     let old = inventory.old();
-    let of_pod = old.iter().position(|ranked| ranked.point.is_some());
-    let of_spec = declared::nearest(inventory, old).map(|(at, _)| at);
-    let point = of_pod.into_iter().chain(of_spec).min();
-    let (ahead, behind) = old.split_at(point.unwrap_or(old.len()));
+    let (ahead, behind) = old.split_at(Points::without_numbers(inventory).barrier.min(old.len()));
     let mut left = Surplus(surplus.clone());
     let mut spare = (inventory.available() - inventory.bounds.floor).max(0);
     let (mut taken, mut passed_over) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! Aborts and retries of rollouts.
 
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{ConditionStatus, ProgressDeadlineAction};
+use ordereddeployment_api::{ConditionStatus, OrderedDeploymentStatus, ProgressDeadlineAction};
 use ordereddeployment_planner::Purpose;
 use serde_json::json;
 
@@ -176,16 +176,79 @@ fn the_deadline_aborts_if_the_spec_asks_for_it() {
 }
 
 #[test]
-fn a_paused_rollout_is_not_aborted_by_the_deadline_and_an_abort_waits_for_the_end_of_the_pause() {
+fn a_paused_rollout_is_not_aborted_by_the_deadline() {
+    let mut cluster = Cluster::running(&json!({"replicas": 4, "progressDeadlineSeconds": 60}));
+    cluster.broken.insert("v2".to_owned());
+    cluster.set_image("v2");
+    cluster.settle_when_asked();
+    assert_eq!(is(&cluster, condition::PROGRESSING).0, ConditionStatus::False);
+    cluster.edit(|spec| {
+        spec.paused = true;
+        spec.progress_deadline_action = ProgressDeadlineAction::Abort;
+    });
+    cluster.settle_when_asked();
+    assert_eq!(cluster.status().aborted, None);
+}
+
+#[test]
+fn an_abort_to_a_set_that_is_being_deleted_is_refused() {
+    let mut cluster = held();
+    cluster.sets[0].terminating = true;
+    cluster.request_abort(2);
+    cluster.step();
+    assert_eq!((cluster.status().aborted, cluster.status().abort_requested), (None, None));
+    assert_eq!(cluster.count_events(reason::REQUEST_IGNORED), 1);
+    assert_eq!(cluster.status().hold.unwrap().id, "canary@2");
+}
+
+#[test]
+fn an_abort_and_a_retry_clear_what_was_of_the_rollout() {
+    let mut cluster = Cluster::running(&json!({
+        "replicas": 10,
+        "strategy": {"type": "RollingUpdate", "pausePoints": [
+            {"name": "canary", "afterUpdated": 1}, {"name": "half", "afterUpdated": 5},
+        ]},
+    }));
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.resume();
+    cluster.settle();
+    assert_eq!(cluster.status().hold.unwrap().id, "half@2");
+    let edit = |cluster: &mut Cluster, edit: fn(&mut OrderedDeploymentStatus)| {
+        let mut status = cluster.status();
+        edit(&mut status);
+        cluster.store(&status);
+        cluster.step();
+        let status = cluster.status();
+        assert_eq!((status.hold, status.passed, status.blocked), (None, None, None));
+        assert_eq!(
+            (status.resume_requested, status.abort_requested, status.retry_requested),
+            (None, None, None)
+        );
+        (status.aborted.is_some(), status.rollout.unwrap().points.unwrap())
+    };
+    let aborted = edit(&mut cluster, |status| {
+        status.resume_requested = Some("half@2".to_owned());
+        (status.abort_requested, status.retry_requested) = (Some(2), Some(1));
+    });
+    assert_eq!(aborted, (true, Vec::new()));
+    cluster.settle();
+    let (aborted, points) = edit(&mut cluster, |status| {
+        status.resume_requested = Some("*@2".to_owned());
+        status.retry_requested = Some(2);
+    });
+    let ids: Vec<_> = points.iter().map(|point| point.id.as_str()).collect();
+    assert_eq!((aborted, ids), (false, vec!["canary@3", "half@3"]));
+}
+
+#[test]
+fn an_abort_does_not_wait_for_the_end_of_a_pause() {
     let mut cluster = held();
     cluster.edit(|spec| spec.paused = true);
     cluster.settle();
     cluster.request_abort(2);
     cluster.settle();
     assert!(cluster.status().aborted.is_some());
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (7, 3));
-    cluster.edit(|spec| spec.paused = false);
-    cluster.settle();
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (10, 0));
 }
 

@@ -122,7 +122,7 @@ fn what_is_too_long_in_a_status_is_cut() {
     let selector = "x".repeat(1_000_000);
     patch(&mut cluster, &json!({"passed": vec![passed; 5000], "selector": selector}));
     cluster.step();
-    assert_eq!(cluster.status().passed.unwrap().len(), 1);
+    assert_eq!(cluster.status().passed, None);
     cluster.settle();
     assert!(!cluster.status().limit());
     assert_eq!(cluster.count_events(reason::STATUS_CORRECTED), 1);

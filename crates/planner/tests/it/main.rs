@@ -4,6 +4,7 @@
 #![allow(clippy::similar_names, reason = "hold and held are the words of this field")]
 
 mod aborts;
+mod attacks;
 mod blocked;
 mod collected;
 mod declared;
@@ -21,4 +22,5 @@ mod rollouts;
 mod scaled_holds;
 mod scaling;
 mod spellings;
+mod stories;
 mod waiting;

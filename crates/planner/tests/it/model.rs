@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use ordereddeployment_api::names::reason;
+use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint, Template};
-use ordereddeployment_oracle::{Violation, check, check_with_any_status};
+use ordereddeployment_oracle::{History, Violation, check};
 use ordereddeployment_planner::{
     Act, ComparisonResult, Decision, DryRun, Event, Pod, Point, Purpose, Read, Regarding, Set, SetChange,
-    Snapshot, to_compare, whole_seconds,
+    Snapshot, whole_seconds,
 };
 use ordereddeployment_preview::SimulatedCluster;
 use ordereddeployment_sorter::{NodeFacts, Phase};
@@ -28,8 +28,10 @@ pub(crate) struct Cluster {
     pub(crate) quota: Option<usize>,
     /// How many pods one decision creates or deletes before the connection breaks.
     pub(crate) breaks_after: Option<usize>,
-    /// Whether the status was forged: then only the rules that hold for every status are checked.
+    /// Whether the status was forged: then nothing is known of the rollout.
     pub(crate) forged: bool,
+    /// What somebody outside knows of the rollout.
+    pub(crate) history: History,
     /// The requeue time of the last act.
     pub(crate) wake: Option<Timestamp>,
     /// Names of the deleted pods, in order, with the purpose.
@@ -37,6 +39,8 @@ pub(crate) struct Cluster {
     pub(crate) events: Vec<Event>,
     /// The API server that compares templates; without one, templates with different spellings are different.
     pub(crate) compares: Option<Compares>,
+    /// How many pods were created.
+    pub(crate) made: usize,
     /// How many dry runs were requested.
     pub(crate) dry_runs: usize,
     /// How many decisions were applied.
@@ -109,10 +113,12 @@ impl Cluster {
             quota: None,
             breaks_after: None,
             forged: false,
+            history: History::default(),
             wake: None,
             deleted: Vec::new(),
             events: Vec::new(),
             compares: None,
+            made: 0,
             dry_runs: 0,
             steps: 0,
             reached: BTreeSet::new(),
@@ -151,6 +157,14 @@ impl Cluster {
     pub(crate) fn resume(&mut self) {
         let id = self.status().hold.unwrap().id;
         self.request_resume(&id);
+    }
+
+    /// The point at which the rollout waits or is blocked.
+    pub(crate) fn stands_at(&self) -> Option<String> {
+        let status = self.status();
+        let stalled = status.condition(condition::STALLED)?.clone();
+        let stands = [reason::BLOCKED, reason::WAITS_AT_PAUSE_POINT].contains(&stalled.reason.as_str());
+        Some(status.blocked.filter(|_| stands)?.id)
     }
 
     pub(crate) fn active(&self) -> impl Iterator<Item = &Pod> {
@@ -224,12 +238,23 @@ impl Cluster {
             Decision::Read(Read::Template(sets)) if self.compares.is_some() => self.compare(&sets),
             decision => (snapshot, decision),
         };
-        let wrong = match (&decision, self.forged || !to_compare(&snapshot).is_empty()) {
-            (_, false) => check(&snapshot, &decision),
-            (Decision::Act(act), true) => check_with_any_status(&snapshot, act),
-            _ => Vec::new(),
-        };
-        assert_eq!(wrong, Vec::<Violation>::new(), "{decision:#?}");
+        let mut wrong = check(&snapshot, &decision);
+        if !self.forged {
+            self.history.look(&snapshot);
+            wrong.extend(self.history.check(&snapshot, &decision));
+        }
+        assert_eq!(
+            wrong,
+            Vec::<Violation>::new(),
+            "{decision:#?}\n{:#?}\nSETS {:?}",
+            self.history,
+            snapshot
+                .sets
+                .iter()
+                .map(|s| (s.uid.to_string(), s.hash.clone(), s.served, s.revision, s.replicas, s.terminating))
+                .collect::<Vec<_>>()
+        );
+        self.history.decided(&snapshot, &decision);
         match decision {
             Decision::Read(read) => panic!("asked for what it has: {read:?}"),
             Decision::Record(record) => {
@@ -302,7 +327,7 @@ impl Cluster {
 
     fn carry_out(&mut self, act: &Act) -> bool {
         for event in act.events.iter().filter(|event| event.reason == reason::PAUSE_POINT_LOST) {
-            let Regarding::Pod { uid, .. } = &event.regarding else { panic!("{event:?}") };
+            let Regarding::Pod { uid, .. } = &event.regarding else { continue };
             assert!(!self.reached.contains(uid), "the rollout itself deleted {}", event.message);
         }
         assert_ne!(act.requeue, Some(Duration::ZERO), "asks again at once");
@@ -325,6 +350,7 @@ impl Cluster {
                 Ok(())
             }
         });
+        self.made += done.created.len();
         for uid in &done.created {
             let pod = self.simulated.pods.iter_mut().find(|pod| pod.facts.uid == *uid).unwrap();
             let number: u32 = pod.resource_version.parse().unwrap();

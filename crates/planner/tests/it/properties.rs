@@ -58,7 +58,7 @@ fn point() -> impl Strategy<Value = Point> {
     ]
 }
 
-/// Declared pause points: up to four, the numbers in ascending order.
+/// Declared pause points: up to four, the numbers mostly in ascending order; others are invalid.
 fn declared() -> impl Strategy<Value = Value> {
     let kind = prop_oneof![
         2 => (1i32..8).prop_map(|number| json!({"afterUpdated": number})),
@@ -68,15 +68,18 @@ fn declared() -> impl Strategy<Value = Value> {
         1 => Just(json!({"betweenNodeGroups": "pool"})),
     ];
     let duration = proptest::option::of((1u64..20).prop_map(|seconds| json!(format!("{seconds}s"))));
-    proptest::collection::vec((kind, duration), 0..4).prop_map(|points| {
+    let points = proptest::collection::vec((kind, duration), 0..4);
+    (points, prop::bool::weighted(0.1)).prop_map(|(points, is_unsorted)| {
         let number = |point: &Value| point["afterUpdated"].as_i64();
         let percent = |point: &Value| {
             point["afterUpdated"].as_str().and_then(|text| text.trim_end_matches('%').parse::<i64>().ok())
         };
         let mut numbers: Vec<i64> = points.iter().filter_map(|(point, _)| number(point)).collect();
         let mut percents: Vec<i64> = points.iter().filter_map(|(point, _)| percent(point)).collect();
-        numbers.sort_by_key(|number| -number);
-        percents.sort_by_key(|number| -number);
+        if !is_unsorted {
+            numbers.sort_by_key(|number| -number);
+            percents.sort_by_key(|number| -number);
+        }
         let mut has_groups = false;
         let mut list = Vec::new();
         for (index, (mut point, duration)) in points.into_iter().enumerate() {
@@ -322,6 +325,9 @@ fn request(cluster: &mut Cluster, happening: &Happening) {
 pub(crate) fn finish(cluster: &mut Cluster, when_asked: bool) {
     cluster.edit(|spec| {
         spec.paused = false;
+        if !ordereddeployment_api::validate(spec).is_empty() {
+            spec.strategy.pause_points = None;
+        }
         spec.progress_deadline_action = ProgressDeadlineAction::Continue;
     });
     cluster.quota = None;
@@ -345,7 +351,9 @@ pub(crate) fn finish(cluster: &mut Cluster, when_asked: bool) {
             cluster.resume();
         } else if let Some(aborted) = &status.aborted {
             cluster.request_retry(aborted.revision);
-        } else if status.rollout.is_some_and(|rollout| rollout.suspended.is_some()) {
+        } else if let Some(id) = cluster.stands_at() {
+            cluster.request_resume(&id);
+        } else if cluster.deployment.spec.replicas == 0 && !cluster.is_complete() {
             cluster.edit(|spec| spec.replicas = 3);
         } else {
             break;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use ordereddeployment_api::names::annotation;
 use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint};
 use ordereddeployment_planner::{
     Act, Decision, Failure, FailureKind, Pod, Point, Read, Set, Snapshot, decide_sets, is_of, pauses,
@@ -347,7 +348,7 @@ fn at_the_floor_an_unavailable_old_pod_goes_before_an_available_one_of_a_higher_
     cluster.roll_out("v2");
     let first = cluster.pod(0).name.clone();
     cluster.size("web-v1", 9);
-    cluster.step();
+    cluster.rest();
     assert_eq!(cluster.deleted, [first]);
 }
 
@@ -593,25 +594,44 @@ fn a_duration_ends_the_pause_and_a_removed_annotation_too() {
 }
 
 #[test]
-fn a_hold_follows_the_edited_side_of_its_pod() {
+fn a_point_follows_the_edited_side_of_its_pod() {
     let mut cluster = rollout();
-    let pod = cluster.point(0, PausePoint::After);
-    // The Deployment controller fills the set up again: the pod stays for now.
+    let pod = cluster.point(0, PausePoint::Before);
     cluster.size("web-v1", 9);
-    cluster.step();
-    cluster.size("web-v1", 10);
-    cluster.rest();
-    assert_eq!((cluster.hold(), cluster.deleted.len()), (Some((pod.clone(), PausePoint::After)), 0));
-    cluster.point(0, PausePoint::Before);
     cluster.rest();
     assert_eq!(cluster.hold(), Some((pod.clone(), PausePoint::Before)));
     cluster.scale(4, &[("web-v1", 3)]);
     cluster.rest();
-    assert!(cluster.deleted.len() == 7 && !cluster.deleted.contains(&pod), "{:?}", cluster.deleted);
-    cluster.point(0, PausePoint::After);
-    cluster.scale(3, &[("web-v1", 2)]);
+    assert!(cluster.deleted.len() == 6 && !cluster.deleted.contains(&pod), "{:?}", cluster.deleted);
+    cluster.resume();
     cluster.rest();
     assert_eq!(cluster.deleted.last(), Some(&pod));
+    // After the pod: it goes, and the rollout pauses.
+    let mut cluster = rollout();
+    let pod = cluster.point(0, PausePoint::Before);
+    cluster.step();
+    cluster.point(0, PausePoint::After);
+    cluster.size("web-v1", 8);
+    cluster.rest();
+    assert_eq!(
+        (cluster.deleted.clone(), cluster.hold()),
+        (vec![pod.clone()], Some((pod, PausePoint::After)))
+    );
+}
+
+#[test]
+fn a_hotfix_during_a_hold_ends_it() {
+    let mut cluster = rollout();
+    cluster.point(0, PausePoint::Before);
+    cluster.size("web-v1", 9);
+    cluster.rest();
+    assert!(cluster.hold().is_some() && cluster.is_paused());
+    // A paused Deployment gets no set for another template.
+    cluster.simulated.edit(|spec| {
+        spec.template.edit(|template| template["spec"]["containers"][0]["image"] = json!("v3"));
+    });
+    cluster.rest();
+    assert!(cluster.hold().is_none() && !cluster.is_paused());
 }
 
 #[test]
@@ -682,6 +702,45 @@ fn declared_points_pause_before_a_priority_and_before_nodes() {
         cluster.rest();
         let left = if ahead == 3 { 5 } else { cluster.count("web-v1") };
         assert_eq!(cluster.count("web-v1"), left, "{point}");
+    }
+}
+
+#[test]
+fn declared_points_that_cannot_be_used_pause_the_rollout_until_they_are_corrected_or_resumed() {
+    let annotate = |cluster: &mut Cluster, text: &str| {
+        let deployment = &mut cluster.simulated.deployment;
+        let annotations = deployment.metadata.annotations.get_or_insert_default();
+        annotations.insert(annotation::PAUSE_POINTS.to_owned(), text.to_owned());
+    };
+    for text in ["[{", r#"[{"name": "a", "beforePriority": 1}, {"name": "a", "beforePriority": 0}]"#] {
+        let mut cluster = rollout();
+        annotate(&mut cluster, text);
+        cluster.size("web-v1", 7);
+        cluster.rest();
+        assert_eq!((cluster.count("web-v1"), cluster.is_paused()), (10, true), "{text}");
+        assert_eq!(cluster.simulated.deployment.stored_status().hold.as_ref().unwrap().id, "pausePoints@2");
+        // Care goes on: what is lost comes back, and scaling is carried out.
+        cluster.simulated.pods.pop();
+        cluster.size("web-v1", 10);
+        cluster.rest();
+        assert_eq!(cluster.count("web-v1"), 10);
+        cluster.size("web-v1", 7);
+        let mut corrected = cluster;
+        let mut resumed = rollout();
+        annotate(&mut resumed, text);
+        resumed.size("web-v1", 7);
+        resumed.rest();
+        annotate(&mut corrected, "[]");
+        corrected.rest();
+        resumed.resume();
+        resumed.rest();
+        for cluster in [corrected, resumed] {
+            assert_eq!(
+                (cluster.count("web-v1"), cluster.hold(), cluster.is_paused()),
+                (7, None, false),
+                "{text}"
+            );
+        }
     }
 }
 
@@ -786,13 +845,14 @@ fn check(snapshot: &Snapshot, decision: &Decision) {
         }
         let is_old = newest.is_some_and(|newest| newest.uid != set.uid);
         if is_old && hold.is_none() && snapshot.deployment.spec.replicas > 0 {
-            let passes = |pod: &Pod| status.has_passed(&pod.facts.uid);
+            let passes = |pod: &Pod| {
+                let id = |time: &str| format!("{}@{}{time}", pod.name, set_revision(snapshot));
+                ["", ".2", ".3", ".4"].iter().any(|time| status.passed_by(&id(time)).is_some())
+            };
             let points = pods.iter().filter(|pod| matches!(pod.point, Point::At { .. }) && !passes(pod));
-            let old: usize =
-                snapshot.pods.iter().filter(|pod| newest.is_some_and(|newest| newest.uid != pod.set)).count();
             for pod in points.filter(|pod| deleted.contains(&*pod.facts.uid)) {
                 let is_after = matches!(pod.point, Point::At { side: PausePoint::After, .. });
-                assert!(is_after && old == 1, "a pod with a pause point goes without a hold");
+                assert!(is_after, "a pod with a pause point goes without a hold");
             }
         }
     }
@@ -897,8 +957,10 @@ proptest! {
         }
         // Without further interference the decisions end, and every set without a pause has its size.
         cluster.simulated.pods.iter_mut().for_each(|pod| pod.point = Point::None);
-        cluster.resume();
-        cluster.rest();
+        for _ in 0..10 {
+            cluster.resume();
+            cluster.rest();
+        }
         for set in &cluster.simulated.sets {
             let pods = cluster.simulated.pods.iter().filter(|pod| pod.set == set.uid).count();
             let size = usize::try_from(set.replicas).unwrap();
@@ -907,4 +969,10 @@ proptest! {
             prop_assert!(pods == size || recreates && is_old && pods < size, "{} pods of {}", pods, size);
         }
     }
+}
+
+/// The revision of the rollout, as the status or the newest set says.
+fn set_revision(snapshot: &Snapshot) -> i64 {
+    let stored = snapshot.deployment.stored_status().rollout.as_ref().map(|rollout| rollout.revision);
+    stored.unwrap_or_else(|| snapshot.sets.iter().map(|set| set.revision).max().unwrap_or(0))
 }

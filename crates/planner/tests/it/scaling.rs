@@ -1,7 +1,7 @@
 //! Scaling: outside a rollout, in one, held and paused.
 
 use ordereddeployment_api::PausePoint;
-use ordereddeployment_planner::{Point, Purpose};
+use ordereddeployment_planner::Purpose;
 use serde_json::json;
 
 use crate::model::Cluster;
@@ -103,24 +103,6 @@ fn scaling_while_paused_keeps_the_split() {
     assert_eq!(cluster.of_image("v2"), 10);
 }
 
-#[test]
-fn scaling_in_a_running_rollout_is_proportional() {
-    let mut cluster = ten();
-    cluster.broken.insert("v2".into());
-    cluster.set_image("v2");
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (9, 2));
-    cluster.edit(|spec| spec.replicas = 20);
-    cluster.settle();
-    // 11 pods become 21: 9 and 2 in proportion are 17 and 4; the floor of 19 requires two more old ones instead.
-    assert_eq!(cluster.of_image("v1") + cluster.of_image("v2"), 21);
-    assert!(cluster.of_image("v1") >= 17, "{}", cluster.of_image("v1"));
-    cluster.edit(|spec| spec.replicas = 5);
-    cluster.settle();
-    assert_eq!(cluster.active().count(), 6);
-    assert!(cluster.of_image("v1") >= 4);
-}
-
 /// Eight old and two new pods, held.
 fn held() -> Cluster {
     let mut cluster = ten();
@@ -142,7 +124,6 @@ fn replicas_changed_together_with_paused_are_scaled() {
         });
         cluster.settle();
         assert_eq!(cluster.active().count(), usize::try_from(replicas).unwrap());
-        assert_eq!(cluster.status().pause.unwrap().replicas, 10);
     }
 }
 
@@ -310,20 +291,6 @@ fn pods_that_scaling_deletes_from_several_sets_follow_one_order() {
 }
 
 #[test]
-fn a_percentage_of_surge_is_of_the_new_replicas() {
-    let mut cluster = Cluster::running(&json!({
-        "replicas": 10,
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "50%", "maxUnavailable": 0}},
-    }));
-    cluster.broken.insert("v2".into());
-    cluster.set_image("v2");
-    cluster.settle();
-    cluster.edit(|spec| spec.replicas = 20);
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (20, 10));
-}
-
-#[test]
 fn a_rollout_that_cannot_be_scaled_continues() {
     let mut cluster = ten();
     cluster.quota = Some(11);
@@ -350,21 +317,6 @@ fn pods_lost_just_before_a_pause_are_replaced_in_it() {
         cluster.settle();
         assert_eq!(cluster.of_image("v1"), 4);
     }
-}
-
-#[test]
-fn replicas_raised_together_with_paused_in_a_rollout_are_split_as_the_sets_are() {
-    let mut cluster = ten();
-    cluster.broken.insert("v2".into());
-    cluster.set_image("v2");
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (9, 2));
-    cluster.edit(|spec| {
-        spec.paused = true;
-        spec.replicas = 22;
-    });
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (18, 4));
 }
 
 #[test]
@@ -395,25 +347,6 @@ fn a_resume_while_paused_at_no_replicas_keeps_the_split() {
     cluster.edit(|spec| spec.replicas = 10);
     cluster.settle();
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (8, 2));
-}
-
-#[test]
-fn a_resume_while_paused_before_the_pod_of_the_point_was_deleted_moves_no_pod() {
-    let mut cluster = ten();
-    cluster.prioritize(&[9]);
-    cluster.pause_at(0, PausePoint::After);
-    cluster.set_image("v2");
-    while cluster.status().hold.is_none() {
-        assert!(cluster.step());
-    }
-    assert_eq!(cluster.status().hold.unwrap().deleted, Some(false));
-    let before = (cluster.of_image("v1"), cluster.of_image("v2"));
-    cluster.edit(|spec| spec.paused = true);
-    cluster.step();
-    cluster.resume();
-    cluster.settle();
-    assert_eq!((cluster.status().hold, cluster.of_image("v1")), (None, before.0));
-    assert_eq!(cluster.deleted, []);
 }
 
 /// Old and new pods side by side, as a template that never becomes ready leaves them.
@@ -462,105 +395,6 @@ fn interrupted_scaling_ends_in_the_same_split() {
 }
 
 #[test]
-fn replicas_changed_again_during_scaling_are_split_from_its_start() {
-    for (first, second) in [(20, 14), (2, 1), (20, 4), (5, 2), (14, 33)] {
-        let mut whole = stuck(3, 3);
-        whole.edit(|spec| spec.replicas = second);
-        let expected = scaled(&mut whole);
-        let mut cluster = stuck(3, 3);
-        cluster.breaks_after = Some(2);
-        cluster.edit(|spec| spec.replicas = first);
-        // The start is stored, and the first two pods are moved.
-        cluster.step();
-        cluster.step();
-        assert!(cluster.status().rollout.unwrap().scaled_from.is_some());
-        cluster.restart();
-        cluster.edit(|spec| spec.replicas = second);
-        assert_eq!(scaled(&mut cluster), expected, "{first}, then {second}");
-    }
-}
-
-#[test]
-fn replicas_reverted_during_scaling_restore_each_set() {
-    for replicas in [3, 25] {
-        let mut cluster = stuck(3, 3);
-        let before = ["v1", "v2", "v3"].map(|image| cluster.of_image(image));
-        cluster.breaks_after = Some(4);
-        cluster.edit(|spec| spec.replicas = replicas);
-        cluster.step();
-        cluster.step();
-        assert_ne!(["v1", "v2", "v3"].map(|image| cluster.of_image(image)), before);
-        cluster.edit(|spec| spec.replicas = 10);
-        assert_eq!(scaled(&mut cluster), before);
-    }
-}
-
-#[test]
-fn a_pause_that_interrupts_scaling_keeps_the_split_from_before_it() {
-    let mut whole = stuck(3, 3);
-    whole.edit(|spec| {
-        spec.paused = true;
-        spec.replicas = 20;
-    });
-    whole.settle();
-    let expected = ["v1", "v2", "v3"].map(|image| whole.of_image(image));
-    let mut cluster = stuck(3, 3);
-    cluster.breaks_after = Some(2);
-    cluster.edit(|spec| spec.replicas = 20);
-    cluster.step();
-    cluster.step();
-    cluster.breaks_after = None;
-    cluster.edit(|spec| spec.paused = true);
-    cluster.settle();
-    assert_eq!(["v1", "v2", "v3"].map(|image| cluster.of_image(image)), expected);
-    assert_eq!(cluster.status().rollout.unwrap().scaled_from, None);
-}
-
-#[test]
-fn recreate_that_begins_while_the_sets_are_scaled_refills_nothing() {
-    let mut cluster = stuck(3, 3);
-    cluster.breaks_after = Some(2);
-    cluster.edit(|spec| spec.replicas = 7);
-    cluster.step();
-    cluster.step();
-    assert!(cluster.status().rollout.unwrap().scaled_from.is_some());
-    cluster.edit(|spec| spec.strategy = serde_json::from_value(json!({"type": "Recreate"})).unwrap());
-    let first = cluster.active().find(|pod| cluster.image(pod) == "v1").unwrap().name.clone();
-    let pod = cluster.pods.iter_mut().find(|pod| pod.name == first).unwrap();
-    pod.facts.priority = Some(-1);
-    pod.point = Point::At { side: PausePoint::Before, duration: Ok(None) };
-    cluster.breaks_after = None;
-    cluster.settle();
-    assert_eq!(cluster.status().hold.unwrap().pod, first);
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (1, 0));
-    assert_eq!(cluster.status().rollout.unwrap().scaled_from, None);
-}
-
-#[test]
-fn a_pause_creates_no_pods_of_an_older_set_that_never_had_any() {
-    let mut cluster = Cluster::new(&json!({"replicas": 6}));
-    cluster.quota = Some(2);
-    for _ in 0..6 {
-        cluster.step();
-    }
-    cluster.pause_at(0, PausePoint::Before);
-    cluster.set_image("v2");
-    for _ in 0..6 {
-        cluster.step();
-    }
-    assert_eq!(cluster.status().hold.unwrap().sizes.values().sum::<i32>(), 6);
-    cluster.edit(|spec| {
-        spec.paused = true;
-        spec.replicas = 3;
-    });
-    // Now the existing pods are of the current template, and those of v2 are the old ones.
-    cluster.set_image("v1");
-    cluster.quota = None;
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (3, 0));
-}
-
-#[test]
 fn pods_that_replaced_a_deleted_set_while_paused_stay_in_the_hold_after_it() {
     let mut cluster = Cluster::running(&json!({"replicas": 3}));
     cluster.set_image("v2");
@@ -586,23 +420,6 @@ fn pods_that_replaced_a_deleted_set_while_paused_stay_in_the_hold_after_it() {
 }
 
 #[test]
-fn a_previous_percentage_of_surge_is_of_the_previous_replicas() {
-    for (replicas, expected) in [(10, (10, 5)), (4, (4, 2)), (40, (40, 20))] {
-        let mut cluster = Cluster::running(&json!({
-            "replicas": 20,
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "50%", "maxUnavailable": 0}},
-        }));
-        cluster.broken.insert("v2".into());
-        cluster.set_image("v2");
-        cluster.settle();
-        assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (20, 10));
-        cluster.edit(|spec| spec.replicas = replicas);
-        let [old, new, _] = scaled(&mut cluster);
-        assert_eq!((old, new), expected);
-    }
-}
-
-#[test]
 fn a_pause_that_begins_before_the_new_set_is_created_fills_the_largest_old_one() {
     let mut spec = json!({"replicas": 6, "deletionOrder": {"unavailablePods": "InOrder"}});
     spec["strategy"] =
@@ -621,18 +438,4 @@ fn a_pause_that_begins_before_the_new_set_is_created_fills_the_largest_old_one()
     cluster.settle();
     // There are five pods, and six are wanted.
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2"), cluster.of_image("v3")), (4, 2, 0));
-}
-
-#[test]
-fn a_scale_up_in_a_recreate_hold_adds_to_the_remaining_pods() {
-    let mut cluster = Cluster::running(&json!({"replicas": 6, "strategy": {"type": "Recreate"}}));
-    cluster.prioritize(&[5, 5, 3]);
-    cluster.pause_at(2, PausePoint::Before);
-    cluster.set_image("v2");
-    cluster.settle();
-    for (replicas, expected) in [(6, 4), (8, 6), (5, 5), (3, 3), (6, 4)] {
-        cluster.edit(|spec| spec.replicas = replicas);
-        cluster.settle();
-        assert_eq!(cluster.active().count(), expected, "{replicas}");
-    }
 }

@@ -41,9 +41,9 @@ async fn pods_lost_while_the_watch_expires_are_replaced(server: Server) {
     cluster.set_image("web:2").await.unwrap();
     trap.reached().await;
     trap.release();
-    // During the rollout: an old pod after both pause points, whose replacement has the current revision.
+    // During the rollout: an old pod after both pause points, which an old one replaces.
     trial.lose_unseen(&[&old[7]], &mut manager).await;
-    let hold = held_at(&cluster, &old[BEFORE], 4, 10).await.status.unwrap().hold.unwrap();
+    let hold = held_at(&cluster, &old[BEFORE], 3, 10).await.status.unwrap().hold.unwrap();
 
     // During the hold: each replacement has the revision of the lost pod.
     let updated = cluster.pods_of_image("web:2").await.unwrap();
@@ -53,7 +53,7 @@ async fn pods_lost_while_the_watch_expires_are_replaced(server: Server) {
         pods.len() == 10 && !pods.iter().any(known)
     };
     cluster.until_pods("ten again", all_new).await.unwrap();
-    let again = held_at(&cluster, &old[BEFORE], 4, 10).await.status.unwrap().hold.unwrap();
+    let again = held_at(&cluster, &old[BEFORE], 3, 10).await.status.unwrap().hold.unwrap();
     assert_eq!((&again.id, &again.since), (&hold.id, &hold.since));
     trial.resume_to_the_end(&old).await;
 

@@ -8,6 +8,7 @@ mod checks;
 mod crashes;
 mod cut_off;
 mod expired;
+mod people;
 #[cfg(feature = "real-servers")]
 mod restored;
 #[cfg(feature = "real-servers")]
@@ -47,6 +48,8 @@ struct Trial {
     /// The writes of pods at which the next faults occur, and when.
     aims: std::vec::IntoIter<(&'static str, Moment)>,
     strikes: usize,
+    /// How many creates arrive after the controller has given them up.
+    late: usize,
     start: Instant,
 }
 
@@ -66,7 +69,15 @@ impl Trial {
         let start = Instant::now();
         let cluster = TestCluster::with(server, setting).await.unwrap();
         let dice = StdRng::seed_from_u64(seed);
-        Self { cluster, history: History::default(), dice, aims: Vec::new().into_iter(), strikes: 0, start }
+        Self {
+            cluster,
+            history: History::default(),
+            dice,
+            aims: Vec::new().into_iter(),
+            strikes: 0,
+            late: 0,
+            start,
+        }
     }
 
     /// A trap at one of the next writes: the next one in `aims`, else any write.
@@ -100,7 +111,7 @@ impl Trial {
     /// Resumes the rollout at its first and at its second pause point and waits for its end.
     async fn resume_to_the_end(&self, pods: &[String]) {
         self.cluster.resume().await.unwrap();
-        held_at(&self.cluster, &pods[AFTER], 7, 10).await;
+        held_at(&self.cluster, &pods[AFTER], 6, 10).await;
         self.cluster.resume().await.unwrap();
         self.cluster.complete("web", 10).await.unwrap();
     }
@@ -154,7 +165,7 @@ impl Trial {
     async fn check(&mut self) -> Findings {
         self.history.read_on(&self.cluster).await.unwrap();
         let requests = self.cluster.requests().await.unwrap();
-        let checked = checks::check(self.history.commits(), &requests, &self.cluster.namespace);
+        let checked = checks::check(self.history.commits(), &requests, &self.cluster.namespace, self.late);
         let findings = checked.unwrap_or_else(|broken| panic!("broken promises:\n{broken}"));
         println!("{} strikes in {:.1?}: {findings:?}", self.strikes, self.start.elapsed());
         findings
@@ -166,7 +177,7 @@ async fn held_at(cluster: &TestCluster, pod: &str, updated: i32, available: i32)
     let what = format!("held at {pod} with {updated} updated pods, {available} available");
     let held = cluster.until("web", &what, |object| {
         let status = object.status.clone().unwrap_or_default();
-        let there = status.hold.as_ref().is_some_and(|hold| hold.pod == pod && hold.deleted != Some(false));
+        let there = status.hold.as_ref().is_some_and(|hold| hold.pod == pod);
         there
             && status.observed_generation == object.metadata.generation
             && status.updated_replicas == Some(updated)

@@ -170,9 +170,10 @@ async fn by_the_command_line(cluster: &TestCluster) {
     std::fs::write(file.path(), kubeconfig).unwrap();
     let program = e2e::beside_the_test("kubectl-ordered").unwrap();
     let limit = Instant::now() + TIMEOUT;
+    let hold = cluster.held("web").await.unwrap().status.unwrap().hold.unwrap();
     loop {
         let mut resume = tokio::process::Command::new(&program);
-        resume.args(["resume", "web"]).env("KUBECONFIG", file.path()).kill_on_drop(true);
+        resume.args(["resume", "web", &hold.id]).env("KUBECONFIG", file.path()).kill_on_drop(true);
         let output = resume.output().await.unwrap();
         if output.status.success() {
             return;

@@ -121,12 +121,12 @@ pub(super) async fn a_plan_of_a_manifest_matches_the_rollout(cluster: TestCluste
 
     cluster.kubectl.run_with(&["apply", "-f", "-"], &manifest("web:2")).await.unwrap();
     plugin.ok(&["status", "web", "--until", "held"]).await.unwrap();
-    cluster.held_with(2, 6).await.unwrap();
+    let hold = cluster.held_with(2, 6).await.unwrap().status.unwrap().hold.unwrap();
     assert_eq!(cluster.deleted().await.unwrap(), gone(&steps[..halt]));
     let rest = plugin.run(&["plan", "web", "-o", "json"]).await.unwrap();
     let rest: Value = serde_json::from_str(&rest.out).unwrap();
     assert_eq!(gone(rest["steps"].as_array().unwrap()), gone(&steps[halt..]));
-    plugin.ok(&["resume", "web"]).await.unwrap();
+    plugin.ok(&["resume", "web", &hold.pod]).await.unwrap();
     plugin.ok(&["status", "web"]).await.unwrap();
     assert_eq!(cluster.deleted().await.unwrap(), gone(steps));
 }

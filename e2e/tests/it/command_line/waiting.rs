@@ -45,7 +45,7 @@ pub(super) async fn every_end_of_a_wait_has_its_exit_code(cluster: TestCluster) 
     // The command returns after the controller has passed the pause point.
     let (pod, id) = hold(&cluster).await;
     assert_eq!(pod, pods[1]);
-    let output = plugin.ok(&["resume", "web"]).await.unwrap();
+    let output = plugin.ok(&["resume", "web", &pod]).await.unwrap();
     assert!(output.contains(&format!("passed {id}")), "{output}");
     let status = cluster.deployments().get("web").await.unwrap().status.unwrap();
     assert!(status.resume_requested.is_none() && status.hold.is_none_or(|hold| hold.id != id));
@@ -57,7 +57,7 @@ pub(super) async fn every_end_of_a_wait_has_its_exit_code(cluster: TestCluster) 
     let wrong = plugin.fails(1, &["resume", "web", "--hold", &format!("{}@9", pods[3])]).await.unwrap();
     assert!(wrong.contains("web is not paused at") && wrong.contains("hint: "), "{wrong}");
 
-    plugin.ok(&["resume", "od/web"]).await.unwrap();
+    plugin.ok(&["resume", "od/web", &pods[3]]).await.unwrap();
     plugin.ok(&["status", "web", "--until", "complete"]).await.unwrap();
     assert_eq!(cluster.deleted().await.unwrap(), pods);
     let over = plugin.ok(&["resume", "web", "--hold", &id]).await.unwrap();

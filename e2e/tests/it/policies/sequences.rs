@@ -288,7 +288,7 @@ fn status() -> Vec<Sequence> {
         "replicas": 3,
         "hold": {
             "id": "web-a@2", "pod": "web-a", "podUID": "1", "point": "Before", "revision": 2, "replicas": 3,
-            "since": AT, "sizes": {"5d9c": 2},
+            "since": AT, "limit": 2,
         },
         "passed": [],
         "conditions": [{
@@ -299,10 +299,10 @@ fn status() -> Vec<Sequence> {
     let change = |value: Value| PatchStatus(json!({"status": value}));
     let mut steps = Vec::new();
     for forged in [
-        json!({"hold": {"sizes": {"5d9c": 0}}}),
+        json!({"hold": {"limit": 0}}),
         json!({"hold": null}),
-        json!({"passed": [{"podUID": "*", "resumedAt": AT}]}),
-        json!({"passedPoints": [{"name": "canary", "resumedAt": AT}]}),
+        json!({"passed": [{"id": "*", "resumedAt": AT}]}),
+        json!({"rollout": {"revision": 2, "templateHash": "5d9c", "points": []}}),
         json!({"aborted": {"revision": 2, "to": 1, "at": AT, "reason": "Requested", "templateHash": "5d9c"}}),
         json!({"history": []}),
         json!({"readyReplicas": 3}),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::parts::{TOO_LONG, TOO_MANY, TOO_MANY_PROPERTIES, UNSUPPORTED, after_updated, int32};
+use super::parts::{TOO_LONG, TOO_MANY, TOO_MANY_PROPERTIES, UNSUPPORTED, int32};
 use super::{Case, Constraint, DEPLOYMENT, REPLICA_SET, keyword, labels, text};
 
 /// The limits of the CRDs: a case at each of them is accepted, and one beyond it is refused.
@@ -16,6 +16,7 @@ mod limits {
     pub const SELECTOR: usize = 400_000;
     pub const CONDITIONS: usize = 16;
     pub const PASSED: usize = 1024;
+    pub const POINTS: usize = 1024;
     pub const SIZES: usize = 1024;
 }
 
@@ -43,6 +44,9 @@ pub(super) fn cases() -> Vec<Case> {
     let parts = [
         rollout(),
         rollout_from(),
+        rollout_points(),
+        rollout_scaling(),
+        rollout_pause(),
         rollout_suspended(),
         hold(),
         hold_declared(),
@@ -54,12 +58,16 @@ pub(super) fn cases() -> Vec<Case> {
         pause(),
     ];
     cases.extend(parts.iter().flat_map(Part::cases));
-    cases.extend(after_updated("status.hold.declared", &|value| {
-        held(json!({"name": "canary", "afterUpdated": value}))
-    }));
     cases.push(list("history", 32, |_| history().whole));
     cases.push(list("passed", limits::PASSED, |_| passed().whole));
     cases.push(list("passedPoints", limits::PASSED, |_| passed_points().whole));
+    cases.push(keyword(
+        DEPLOYMENT,
+        "status.rollout.points",
+        TOO_MANY,
+        rollout_with("points", vec![rollout_points().whole; limits::POINTS + 1].into()),
+        vec![rollout_with("points", vec![rollout_points().whole; limits::POINTS].into())],
+    ));
     cases.push(list("conditions", limits::CONDITIONS, |at| {
         let mut condition = condition().whole;
         condition["type"] = json!(format!("Type{at}"));
@@ -70,8 +78,6 @@ pub(super) fn cases() -> Vec<Case> {
         let most = limits::SELECTOR;
         cases.push(keyword(kind, "status.selector", TOO_LONG, selector(most + 1), vec![selector(most)]));
     }
-    let too_long = held(json!({"name": "canary", "afterUpdated": format!("{}1%", "0".repeat(limits::ID))}));
-    cases.push(keyword(DEPLOYMENT, "status.hold.declared.afterUpdated", TOO_LONG, too_long, vec![]));
     let resume = |request: String| json!({"status": {"resumeRequested": request}});
     cases.push(keyword(
         DEPLOYMENT,
@@ -218,7 +224,7 @@ fn rollout() -> Part {
             "revision": 4, "templateHash": "bcdfghjklm", "replicas": 10, "scaledFrom": {"bcdfghjklm": 10},
             "completed": true,
         }),
-        required: &["revision", "templateHash", "replicas"],
+        required: &["revision", "templateHash"],
         wrap: |rollout| json!({"status": {"rollout": rollout}}),
         numbers: &["replicas", "scaledFrom{}"],
         broken: vec![],
@@ -236,12 +242,48 @@ fn rollout_with(field: &str, value: Value) -> Value {
 fn rollout_from() -> Part {
     Part {
         at: "status.rollout.from",
-        whole: json!({"revision": 3, "templateHash": "nopqrstvwx"}),
+        whole: json!({"revision": 3, "templateHash": "nopqrstvwx", "replicas": 10, "maxUnavailable": 1}),
         required: &["revision", "templateHash"],
         wrap: |from| rollout_with("from", from),
-        numbers: &[],
+        numbers: &["replicas", "maxUnavailable"],
         broken: vec![],
         limits: &[("templateHash", limits::NAME)],
+    }
+}
+
+fn rollout_points() -> Part {
+    Part {
+        at: "status.rollout.points[]",
+        whole: json!({"id": "web-x@4", "limit": 3, "replicas": 10, "side": "Before", "seconds": 600}),
+        required: &["id"],
+        wrap: |point| rollout_with("points", json!([point])),
+        numbers: &["limit", "replicas"],
+        broken: vec![("side", UNSUPPORTED, json!("before"))],
+        limits: &[("id", limits::ID)],
+    }
+}
+
+fn rollout_scaling() -> Part {
+    Part {
+        at: "status.rollout.scaling",
+        whole: json!({"reached": 10, "replicas": 8, "updated": 2, "old": 6}),
+        required: &["reached"],
+        wrap: |scaling| rollout_with("scaling", scaling),
+        numbers: &["reached", "replicas", "updated", "old"],
+        broken: vec![],
+        limits: &[],
+    }
+}
+
+fn rollout_pause() -> Part {
+    Part {
+        at: "status.rollout.pause",
+        whole: json!({"limit": 3, "replicas": 10}),
+        required: &["limit", "replicas"],
+        wrap: |pause| rollout_with("pause", pause),
+        numbers: &["limit", "replicas"],
+        broken: vec![],
+        limits: &[],
     }
 }
 
@@ -259,7 +301,7 @@ fn held(declared: Value) -> Value {
 fn hold_declared() -> Part {
     Part {
         at: "status.hold.declared",
-        whole: json!({"name": "canary", "group": "zone-a", "afterUpdated": 1}),
+        whole: json!({"name": "canary", "group": "zone-a"}),
         required: &["name"],
         wrap: held,
         numbers: &[],
@@ -273,12 +315,12 @@ fn hold() -> Part {
         at: "status.hold",
         whole: json!({
             "id": "web-x@4", "pod": "web-x", "podUID": "1", "node": "n3", "point": "Before", "revision": 4,
-            "since": NOW, "until": NOW, "deleted": false, "replicas": 10,
+            "since": NOW, "until": NOW, "deleted": false, "limit": 3, "left": 60, "replicas": 10,
             "sizes": {"bcdfghjklm": 10},
         }),
-        required: &["id", "pod", "podUID", "point", "revision", "since", "replicas", "sizes"],
+        required: &["id", "pod", "podUID", "point", "revision", "since"],
         wrap: |hold| json!({"status": {"hold": hold}}),
-        numbers: &["replicas", "sizes{}"],
+        numbers: &["limit", "replicas", "sizes{}"],
         broken: vec![
             ("point", UNSUPPORTED, json!("before")),
             ("since", NO_TIME, json!("yesterday")),
@@ -311,12 +353,12 @@ fn blocked() -> Part {
 fn passed() -> Part {
     Part {
         at: "status.passed[]",
-        whole: json!({"podUID": "1", "resumedAt": NOW}),
-        required: &["podUID", "resumedAt"],
+        whole: json!({"id": "web-x@4", "by": "Resume", "podUID": "1", "resumedAt": NOW}),
+        required: &["resumedAt"],
         wrap: |passed| json!({"status": {"passed": [passed]}}),
         numbers: &[],
-        broken: vec![("resumedAt", NO_TIME, json!("yesterday"))],
-        limits: &[("podUID", limits::NAME), ("resumedAt", limits::TIME)],
+        broken: vec![("resumedAt", NO_TIME, json!("yesterday")), ("by", UNSUPPORTED, json!("resume"))],
+        limits: &[("id", limits::ID), ("podUID", limits::NAME), ("resumedAt", limits::TIME)],
     }
 }
 

@@ -49,17 +49,9 @@ fn why(
     status: &OrderedDeploymentStatus,
     places: &[Place],
 ) -> Option<String> {
-    let replicas = snapshot.deployment.spec.replicas;
     let nodes = || places.iter().map(|place| node(snapshot, place));
-    if point.between_node_groups.is_none() && status.has_passed_point(&point.name, None) {
+    if point.between_node_groups.is_none() && status.has_passed(&point.name) {
         return Some("the rollout has passed it".to_owned());
-    }
-    if point.after_updated.is_some() {
-        let plural = if replicas == 1 { "" } else { "s" };
-        return point
-            .updated(replicas)
-            .is_none()
-            .then(|| format!("with {replicas} replica{plural}, no old pod would be left"));
     }
     if let Some(priority) = point.before_priority {
         let lowest = places.iter().map(|place| place.priority).min()?;

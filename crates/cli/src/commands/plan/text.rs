@@ -230,7 +230,10 @@ fn deletion((number, all): (usize, usize), pod: &Deleted, purpose: Purpose) -> V
 pub(super) fn place(hold: &Hold, plan: &Plan) -> String {
     if let Some(declared) = &hold.declared {
         // The number of updated pods is beside it.
-        let waits_for = declared::of_hold(hold, &plan.spec).filter(|_| declared.after_updated.is_none());
+        let waits_for = declared::of_hold(hold, &plan.spec).filter(|_| {
+            let mut points = plan.spec.strategy.points();
+            points.any(|point| point.name == declared.name && point.after_updated.is_none())
+        });
         let waits_for = waits_for.map(|waits_for| format!(" ({waits_for})")).unwrap_or_default();
         return format!("pause point {}{waits_for}", declared.label());
     }
@@ -239,7 +242,7 @@ pub(super) fn place(hold: &Hold, plan: &Plan) -> String {
 }
 
 fn resume_hint(plan: &Plan, hold: &Hold, flags: &str) -> String {
-    let command = format!("kubectl ordered resume {}{flags}", plan.name);
+    let command = format!("kubectl ordered resume {} {}{flags}", plan.name, hold.label());
     match hold.until {
         Some(_) => format!("{}, or with: {command}", ends(hold)),
         None => format!("{}; resume with: {command}", ends(hold)),

@@ -56,7 +56,7 @@ fn blocked() -> OrderedDeploymentStatus {
 #[test]
 fn a_blocked_rollout_is_resumed_by_id_only_and_a_plain_resume_lists_the_options() {
     let error = request(WEB, &blocked(), ResumeTarget::Current, None).unwrap_err().to_string();
-    let by_name = format!("resume web --hold {ID} -n shop");
+    let by_name = format!("resume web {ID} -n shop");
     for part in ["web is not paused", "Blocked at the pause point.", by_name.as_str(), "undo web -n shop"] {
         assert!(error.contains(part), "{part}: {error}");
     }
@@ -96,6 +96,7 @@ fn a_rollout_that_is_not_paused_is_not_resumed() {
 fn a_second_resume_of_a_passed_pause_point_writes_nothing() {
     let mut status = paused();
     let hold = status.hold.take().unwrap();
+    status.rollout.as_mut().unwrap().points = None;
     // Its pod is replaced.
     assert_eq!(
         request(WEB, &status, ResumeTarget::Hold(ID), None).unwrap(),
@@ -105,9 +106,8 @@ fn a_second_resume_of_a_passed_pause_point_writes_nothing() {
     let view = observed_state(4, "web:2", &json!({}), &[pod("web:1", "cccccccc", "n2")]).pods.remove(0);
     let view = RequestedPoint::Pod(Box::new((*view).clone()));
     assert!(request(WEB, &status, ResumeTarget::Hold(ID), Some(&view)).is_err());
-    status.passed =
-        serde_json::from_value(json!([{"podUID": hold.pod_uid, "resumedAt": "2030-01-01T12:00:00Z"}]))
-            .unwrap();
+    let passed = json!([{"id": hold.id, "by": "Resume", "podUID": "x", "resumedAt": "2030-01-01T12:00:00Z"}]);
+    status.passed = serde_json::from_value(passed).unwrap();
     assert_eq!(
         request(WEB, &status, ResumeTarget::Hold(ID), Some(&view)).unwrap(),
         ResumeRequest::AlreadyPassed(ID.to_owned())
@@ -194,24 +194,24 @@ fn declared_points_are_found_by_their_names_and_not_as_pods() {
     spec.strategy.pause_points = serde_json::from_value(points).unwrap();
     let status = OrderedDeploymentStatus { hold: None, ..declared() };
     let found = |id| match requested_declared(id, &spec, &status) {
-        Some(RequestedPoint::Declared { name, group }) => Some((name, group)),
+        Some(RequestedPoint::Declared(label)) => Some(label),
         _ => None,
     };
-    assert_eq!(found("canary@2"), Some(("canary".to_owned(), None)));
+    assert_eq!(found("canary@2").as_deref(), Some("canary"));
     // No pod can have that name.
-    assert_eq!(found("zones.us_East.1@2"), Some(("zones".to_owned(), Some("us_East.1".to_owned()))));
+    assert_eq!(found("zones.us_East.1@2").as_deref(), Some("zones.us_East.1"));
     assert_eq!((found("web-5d9c7b8c4d-cccccccc@2"), found("canary")), (None, None));
     // It was removed from the spec after it was passed.
-    let passed = json!([{"name": "early", "resumedAt": "2030-01-01T12:00:00Z"}]);
+    let passed = json!([{"id": "early@2", "resumedAt": "2030-01-01T12:00:00Z"}]);
     let status =
-        OrderedDeploymentStatus { passed_points: serde_json::from_value(passed).unwrap(), ..status.clone() };
+        OrderedDeploymentStatus { passed: serde_json::from_value(passed).unwrap(), ..status.clone() };
     assert!(requested_declared("early@2", &spec, &status).is_some());
     assert!(requested_declared("late@2", &spec, &status).is_none());
 }
 
 #[test]
 fn a_declared_point_is_passed_by_its_id_and_only_once() {
-    let canary = RequestedPoint::Declared { name: "canary".to_owned(), group: None };
+    let canary = RequestedPoint::Declared("canary".to_owned());
     let hold = ResumeTarget::Hold("canary@2");
     for target in [ResumeTarget::Current, hold] {
         let asked = request(WEB, &declared(), target, None).unwrap();
@@ -221,14 +221,15 @@ fn a_declared_point_is_passed_by_its_id_and_only_once() {
     // It is ahead.
     let error = request(WEB, &status, hold, Some(&canary)).unwrap_err().to_string();
     assert!(error.contains("not paused at a pause point"), "{error}");
-    status.passed_points =
-        serde_json::from_value(json!([{"name": "canary", "resumedAt": "2030-01-01T12:00:00Z"}])).unwrap();
+    status.rollout.as_mut().unwrap().points = None;
+    status.passed =
+        serde_json::from_value(json!([{"id": "canary@2", "resumedAt": "2030-01-01T12:00:00Z"}])).unwrap();
     let asked = request(WEB, &status, hold, Some(&canary)).unwrap();
     assert_eq!(asked, ResumeRequest::AlreadyPassed("canary@2".to_owned()));
     // It was passed by another rollout.
     assert!(request(WEB, &status, ResumeTarget::Hold("canary@1"), Some(&canary)).is_err());
     // The group of another zone is not passed.
-    let zone = RequestedPoint::Declared { name: "canary".to_owned(), group: Some("b".to_owned()) };
+    let zone = RequestedPoint::Declared("canary.b".to_owned());
     assert!(request(WEB, &status, ResumeTarget::Hold("canary.b@2"), Some(&zone)).is_err());
 }
 
@@ -238,8 +239,7 @@ fn all_ends_a_suspension_and_a_plain_resume_says_how() {
     status.conditions =
         serde_json::from_value(json!([condition("Complete", "True", "RolloutComplete")])).unwrap();
     assert!(request(WEB, &status, ResumeTarget::All, None).is_err());
-    let suspended = json!({"replicas": 4, "sizes": {"5d9c7b8c4d": 2, "7f6d9b8c4d": 2}});
-    status.rollout.as_mut().unwrap().suspended = serde_json::from_value(suspended).unwrap();
+    status.replicas = Some(0);
     let asked = request(WEB, &status, ResumeTarget::All, None).unwrap();
     assert_eq!(asked, ResumeRequest::Write("*@2".to_owned()));
     let error = request(WEB, &status, ResumeTarget::Current, None).unwrap_err().to_string();

@@ -57,11 +57,12 @@ fn declared_points_aborts_and_suspensions_have_a_line() {
     timed["hold"]["until"] = "2030-01-01T13:00:00Z".into();
     // Its point was removed from the spec.
     let mut removed = timed.clone();
-    removed["hold"]["declared"] = json!({"name": "canary"});
+    removed["hold"]["limit"] = serde_json::Value::Null;
     let mut back = aborted();
     back["updatedReplicas"] = 0.into();
     let mut suspended = at_revision(2);
-    suspended["rollout"]["suspended"] = json!({"replicas": 4, "sizes": {"a": 1}});
+    suspended["rollout"]["points"] = json!([{"id": "canary@2"}]);
+    suspended["replicas"] = 0.into();
     let lines: Vec<String> = [canary, timed, removed, aborted(), back, suspended]
         .iter()
         .map(|status| evaluate(&observed_state(4, "web:2", status, &[]).deployment, None, " -n shop").1)

@@ -83,6 +83,8 @@ struct History {
     held: Dated<Option<String>>,
     /// Pods at which the rollout was resumed.
     passed: BTreeSet<String>,
+    /// A pod with a point `after` that is deleted, and when: none of a later decision goes before a pause.
+    after: Option<(String, Timestamp)>,
     found: Vec<String>,
     seen: Seen,
 }
@@ -138,6 +140,10 @@ impl History {
         if self.image.now() != Some(&image) {
             // Another rollout passes the points again.
             self.passed.clear();
+            self.after = None;
+        }
+        if held.is_some() || object.pointer("/spec/replicas") == Some(&Value::from(0)) {
+            self.after = None;
         }
         self.recreates = text(object, "/spec/strategy/type") == "Recreate";
         self.paused.set(at, object.pointer("/spec/paused") == Some(&Value::Bool(true)));
@@ -279,18 +285,24 @@ impl History {
         let scales = self.sets.values().any(|set| {
             set.size.now() != Some(&0) && set.desired.now().copied().flatten() != replicas.copied()
         });
-        if self.in_rollout
-            && is_old
-            && has_new
-            && !scales
-            && replicas.is_some_and(|replicas| *replicas > 0)
-            && self.has_point(uid, pod, at)
-            && !self.passed.contains(uid)
-            && held != Some(uid)
+        let steps =
+            self.in_rollout && is_old && has_new && !scales && replicas.is_some_and(|replicas| *replicas > 0);
+        let is_marked = self.has_point(uid, pod, at) && !self.passed.contains(uid) && held != Some(uid);
+        let mut after = self.after.clone();
+        let is_later = |since: Timestamp| time.duration_since(since) > self.lag;
+        if let Some((other, _)) =
+            after.as_ref().filter(|(_, since)| steps && held.is_none() && is_later(*since))
         {
-            found.push("its pause point was not reached".to_owned());
+            found.push(format!("and its rollout did not pause after {other}"));
+        }
+        if steps && is_marked {
+            match pod.point.now() {
+                Some(Some(point)) if point == "after" => after = Some((pod.name.clone(), time)),
+                _ => found.push("its pause point was not reached".to_owned()),
+            }
         }
         let what = format!("{time}: {} is deleted", pod.name);
         self.found.extend(found.into_iter().map(|why| format!("{what}, {why}")));
+        self.after = after;
     }
 }

@@ -108,7 +108,7 @@ impl Fixture {
         while self.clock.now() < end {
             let now = self.clock.now();
             let status = self.deployments().get("web").await.unwrap().status.unwrap_or_default();
-            let hold = status.hold.filter(|hold| hold.deleted != Some(false));
+            let hold = status.hold;
             let due = hold.as_ref().map(|hold| hold.since.0.max(preview.start) + after);
             let mut wait = SignedDuration::from_secs(1);
             match (hold, due) {

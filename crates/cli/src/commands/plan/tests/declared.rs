@@ -88,7 +88,7 @@ fn the_rest_of_a_rollout_does_not_pause_at_the_points_that_it_has_passed() {
     pods[0] = pod("web:2", "gggggggg", "n1");
     let mut status = at_declared("half", &pods[1..]);
     status["hold"] = Value::Null;
-    status["passedPoints"] = json!([{"name": "canary", "resumedAt": "2030-01-01T11:59:00Z"}]);
+    status["passed"] = json!([{"id": "canary@2", "resumedAt": "2030-01-01T11:59:00Z"}]);
     let state = with_points(observed_state(4, "web:2", &status, &pods), &points);
     let plan = plan_of(&state, &SpecChange::default());
     let ids: Vec<&str> = plan.preview.holds().map(|hold| hold.id.as_str()).collect();

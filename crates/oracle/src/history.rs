@@ -1,0 +1,930 @@
+//! Whether a release got past a point that nobody passed, judged from outside: from the pods, the specs, the requests of users, and
+//! where the status says that the rollout is held.
+//!
+//! No number that the controller stores is read. The rules are those of pause points in `docs/concepts.md`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use ordereddeployment_api::names::{ALL_POINTS, condition, reason};
+use ordereddeployment_api::{
+    ConditionStatus, DeclaredPausePoint, OrderedDeploymentStatus, PassedBy, PausePoint, template_hash,
+};
+use ordereddeployment_planner::{Act, Decision, FailureKind, Point, Purpose, Set, Snapshot, to_compare};
+
+use crate::view::{ActivePod, View, count, current_set};
+use crate::{Messages, Violation};
+
+/// What is known of a rollout from outside.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an independent fact")]
+pub struct History {
+    /// The template, as a text.
+    template: String,
+    /// The template of the last abort.
+    aborted: String,
+    is_rollout: bool,
+    /// At the last look, no old pod was left and no point ahead: the rollout ends when the status says so.
+    is_ending: bool,
+    aborts: bool,
+    are_all_passed: bool,
+    /// The points of this rollout; `None`: passed, or nothing to hold.
+    points: BTreeMap<Key, Option<Number>>,
+    /// `spec.paused`: the updated pods and the replicas when it began.
+    paused: Option<(i64, i64)>,
+    /// The templates that served, with the UID of their set, the last one at the end.
+    served: Vec<(String, String)>,
+    /// Whether the template of the rollout served last, before it or in it.
+    is_return: bool,
+    /// The seconds that the pauses at marks last, as last seen.
+    durations: BTreeMap<String, Option<i64>>,
+    /// The largest number of replicas since there were no more pods than that.
+    desired: i64,
+    /// The replicas before the rollout.
+    before: i64,
+    /// `maxUnavailable`, the largest of this rollout.
+    unavailable: i64,
+    hold: Option<Held>,
+    /// Whether a request to resume is for this rollout.
+    may_resume: bool,
+    /// How often a point of that name was seen.
+    times: BTreeMap<String, u32>,
+    /// Names of the points of the spec, and of the pods with a mark, at the last look.
+    present: BTreeMap<String, What>,
+}
+
+/// The name of the rule that no point is passed by nobody.
+pub(crate) const PASSED: &str = "history::passed";
+
+/// The name of the rule that a hold begins where a point allows no more.
+pub(crate) const HELD: &str = "history::held";
+
+/// The name of the point that `spec.paused` is.
+const PAUSED: &str = "spec.paused";
+
+/// The name of the point that stands for the marks which a status does not keep.
+const MORE: &str = "more";
+
+/// A point: its name, and how often one of that name was there before.
+type Key = (String, u32);
+
+/// How many updated pods a point allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Number {
+    /// As the spec says.
+    Spec,
+    /// More pods are updated than it allowed at first sight.
+    Exceeded,
+    /// Counted when it was first seen, for so many replicas.
+    Counted { limit: i64, replicas: i64, side: Side },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum What {
+    Mark,
+    Number,
+    Place,
+    Group,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Side {
+    Before,
+    After,
+    Place,
+}
+
+/// Where the status says that the rollout is held.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Held {
+    id: String,
+    point: Key,
+    /// What all points allowed when it was first seen, and the replicas.
+    share: (i64, i64),
+    /// The largest D since.
+    most: i64,
+    /// When it was first seen, less the time without replicas.
+    since: Timestamp,
+    seen: Timestamp,
+    /// Whether the time stands still: there are no replicas, and the status shows no end.
+    stands: bool,
+}
+
+fn scaled(number: i64, replicas: i64, desired: i64) -> i64 {
+    if desired == replicas {
+        return number;
+    }
+    let scaled = if replicas > 0 { (2 * number * desired + replicas) / (2 * replicas) } else { 0 };
+    if number >= 1 && desired >= 2 { scaled.max(1) } else { scaled }
+}
+
+fn counted(number: i64, replicas: i64, desired: i64) -> i64 {
+    scaled(number, replicas, desired).min(desired - 1).max(0)
+}
+
+fn of_number(point: &DeclaredPausePoint, view: &View<'_>) -> i64 {
+    let surge = if view.recreates() { 0 } else { view.ceiling - view.desired };
+    point.limit(view.snapshot.deployment.spec.replicas, surge).unwrap_or(0)
+}
+
+fn is_exceeded(point: &DeclaredPausePoint, view: &View<'_>) -> bool {
+    point.after_updated.is_some() && view.desired > 0 && view.updated() > of_number(point, view)
+}
+
+/// The first part of an id.
+fn name_of(id: &str) -> &str {
+    id.rsplit_once('@').map_or(id, |(name, _)| name)
+}
+
+impl History {
+    /// The history of an object of so many replicas whose first template has served.
+    #[must_use]
+    pub fn served(set: &Set, replicas: i32) -> Self {
+        let template = key_of(set);
+        let served = vec![(template.clone(), set.uid.to_string())];
+        Self { template, served, desired: replicas.into(), ..Self::default() }
+    }
+
+    /// So many seconds pass.
+    pub fn elapse(&mut self, seconds: i64) {
+        if let Some(held) = &mut self.hold {
+            let wait = jiff::SignedDuration::from_secs(seconds);
+            held.since = held.since.checked_sub(wait).unwrap_or(held.since);
+        }
+    }
+
+    /// The names of pods with a mark that it knows.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.points.keys().map(|(name, _)| name.as_str())
+    }
+
+    /// Renames pods. What is passed and gone is forgotten.
+    pub fn rename(&mut self, new: impl Fn(&str) -> Option<String>) {
+        let points = std::mem::take(&mut self.points).into_iter();
+        self.points =
+            points.filter_map(|((name, time), number)| Some(((new(&name)?, time), number))).collect();
+        let times = std::mem::take(&mut self.times).into_iter();
+        self.times = times.filter_map(|(name, time)| Some((new(&name)?, time))).collect();
+        let durations = std::mem::take(&mut self.durations).into_iter();
+        self.durations = durations.filter_map(|(name, time)| Some((new(&name)?, time))).collect();
+        let present = std::mem::take(&mut self.present).into_iter();
+        self.present = present.filter_map(|(name, what)| Some((new(&name)?, what))).collect();
+        if let Some(held) = &mut self.hold {
+            held.point.0 = new(&held.point.0).unwrap_or_default();
+            held.id = new(&held.id).unwrap_or_default();
+        }
+    }
+
+    /// Looks at what a decision is made on.
+    pub fn look(&mut self, snapshot: &Snapshot) {
+        let view = View::of(snapshot);
+        if !view.is_valid() || snapshot.deployment.metadata.deletion_timestamp.is_some() {
+            return;
+        }
+        if !to_compare(snapshot).is_empty() {
+            // Scaling goes on until the templates are compared: how many pods there were before is not known.
+            self.desired = i32::MAX.into();
+            if let Some(held) = &mut self.hold {
+                held.most = held.most.max(view.desired);
+            }
+            self.is_ending = false;
+            return;
+        }
+        let is_over = view.status.rollout.as_ref().is_some_and(|rollout| rollout.completed);
+        self.is_rollout &= !(self.is_ending && is_over);
+        let is_new = self.template_of(&view);
+        // A smaller number of replicas may not be reached yet.
+        let is_reached = count(view.pods.len()) <= view.desired;
+        self.desired = if is_reached { view.desired } else { self.desired.max(view.desired) };
+        let unavailable = if view.recreates() { 0 } else { view.desired - view.floor };
+        self.unavailable = self.unavailable.max(unavailable);
+        if view.aborts && !self.aborts {
+            (self.aborts, self.is_rollout, self.are_all_passed) = (true, true, false);
+            (self.paused, self.hold) = (None, None);
+            self.points.clear();
+        }
+        self.time(&view);
+        let spec = &snapshot.deployment.spec;
+        // A paused object gets no set for a new template: pods are made of another one.
+        let waits = spec.paused
+            && view.desired > 0
+            && !self.aborts
+            && current_set(&view).is_none()
+            && snapshot.sets.iter().any(|set| !set.terminating);
+        if waits && !self.is_rollout {
+            // It begins anew.
+            self.points.clear();
+            self.times.clear();
+            self.present.clear();
+            self.is_rollout = true;
+        }
+        let stands = spec.paused || view.has_invalid_points;
+        if !stands || !self.is_rollout {
+            self.paused = None;
+        }
+        if self.is_rollout && !self.aborts {
+            if spec.strategy.points().all(|point| knows_nodes(&view, point)) {
+                self.see(&view);
+            }
+            let holds = view.old().next().is_some()
+                || !self.limits(&view).is_empty()
+                || current_set(&view).is_none()
+                || view.has_invalid_points;
+            if stands && self.paused.is_none() && holds {
+                let is_ahead =
+                    |held: &Held| self.points.get(&held.point).is_some_and(|number| is_ahead(*number));
+                let held = self.hold.as_ref().filter(|held| is_ahead(held)).and_then(|_| self.limit(&view));
+                self.paused = Some((held.unwrap_or(view.updated()), view.desired));
+            }
+        }
+        // A new template drops what was requested before.
+        self.may_resume =
+            self.is_rollout && !self.aborts && !is_new && view.status.resume_requested.is_some();
+        let is_alone = view.old().next().is_none() && self.limits(&view).is_empty();
+        self.is_ending = is_alone && (view.desired > 0 || view.pods.is_empty()) && !self.aborts;
+        let shown = view.status.hold.as_ref().map(|hold| hold.id.as_str());
+        if self.hold.as_ref().map(|hold| hold.id.as_str()) != shown {
+            self.hold = None;
+        }
+        if let Some(held) = &mut self.hold {
+            held.most = held.most.max(view.desired);
+        }
+    }
+
+    /// A new template begins a new rollout, and so does a retry.
+    fn template_of(&mut self, view: &View<'_>) -> bool {
+        let snapshot = view.snapshot;
+        let spec = &snapshot.deployment.spec;
+        let current = crate::view::current_sets(snapshot);
+        let known = snapshot.sets.iter().find(|set| current.contains(&*set.uid));
+        let key = known.map_or_else(|| template_hash(&spec.template.without_hash(), 0), key_of);
+        let is_retried = self.aborts && !view.aborts && key == self.aborted;
+        if view.aborts && !self.aborts {
+            self.aborted.clone_from(&self.template);
+        }
+        if key == self.template && !is_retried {
+            return false;
+        }
+        let is_ahead = self.limits(view).iter().any(|(name, _)| *name != PAUSED);
+        let is_suspended = self.is_rollout && !self.aborts && view.desired == 0 && is_ahead;
+        let kept = std::mem::take(&mut self.points);
+        if is_suspended {
+            let counted =
+                kept.into_iter().filter(|(_, number)| matches!(number, Some(Number::Counted { .. })));
+            self.points = counted.map(|((name, _), number)| ((name, 1), number)).collect();
+        }
+        self.times = self.points.keys().cloned().collect();
+        let points = &self.points;
+        self.durations.retain(|name, _| points.contains_key(&(name.clone(), 1)));
+        self.present =
+            self.points.iter().map(|((name, _), number)| (name.clone(), what_of(name, *number))).collect();
+        self.template = key;
+        let has_set = |uid: &str| view.snapshot.sets.iter().any(|set| !set.terminating && *set.uid == *uid);
+        let last = self.served.iter().rev().find(|(_, uid)| has_set(uid));
+        self.is_return = last.is_some_and(|(served, _)| *served == self.template);
+        // A smaller number of replicas may not be reached yet.
+        self.before = self.desired.max(count(view.old().count()));
+        (self.aborts, self.are_all_passed, self.unavailable) = (false, false, 0);
+        (self.paused, self.hold) = (None, None);
+        let goes_back =
+            self.back(view).is_some() && (view.desired > 0 || !view.pods.is_empty() || is_retried);
+        self.is_rollout = is_suspended || view.old().next().is_some() || goes_back;
+        true
+    }
+
+    /// Whether the rollout goes back to the revision that served last, and the sets say so: no point holds it.
+    fn returns(&self, view: &View<'_>) -> bool {
+        let has_served = |set: &Set| self.served.iter().any(|(_, uid)| **uid == *set.uid);
+        self.is_return
+            && !self.aborts
+            && view.desired > 0
+            && view.served_last()
+            && current_set(view).is_some_and(has_served)
+    }
+
+    /// The template that an abort goes to: the last other one that served and has a set.
+    fn back(&self, view: &View<'_>) -> Option<&str> {
+        let has_set = |uid: &str| view.snapshot.sets.iter().any(|set| !set.terminating && *set.uid == *uid);
+        let mut served = self.served.iter().rev().filter(|(served, _)| *served != self.template);
+        served.find(|(_, uid)| has_set(uid)).map(|(served, _)| served.as_str())
+    }
+
+    /// The time of a hold stands still without replicas.
+    fn time(&mut self, view: &View<'_>) {
+        let now = view.snapshot.now;
+        let Some(held) = &mut self.hold else { return };
+        if held.stands {
+            let passed = now.duration_since(held.seen);
+            held.since = held.since.checked_add(passed).unwrap_or(held.since);
+        }
+        held.seen = now;
+    }
+
+    /// A hold ends with its time.
+    fn ended(&mut self, view: &View<'_>, status: &OrderedDeploymentStatus) {
+        let Some(held) = &self.hold else { return };
+        let is_gone = status.hold.as_ref().is_none_or(|hold| name_of(&hold.id) != held.point.0);
+        let lasts = view.snapshot.now.duration_since(held.since).as_secs() + 1;
+        let name = &held.point.0;
+        let is_mark = self.present.get(name) == Some(&What::Mark);
+        let duration =
+            if is_mark { self.durations.get(name).copied().flatten() } else { duration_of(view, name) };
+        let over = duration.is_some_and(|seconds| lasts >= seconds);
+        let now_is = declared(view).get(first_of(name)).copied();
+        let is_same = is_mark || self.present.get(name).is_some_and(|what| is_same(name, *what, now_is));
+        if is_gone && over && is_same {
+            self.points.insert(held.point.clone(), None);
+        }
+    }
+
+    /// A number that is exceeded when it is first seen holds nothing, once a smaller number of replicas is carried out.
+    fn exceeded(&mut self, view: &View<'_>, status: &OrderedDeploymentStatus) {
+        if !self.is_rollout || view.has_invalid_points {
+            return;
+        }
+        let skipped = status.passed.iter().flatten().filter(|passed| passed.by == PassedBy::NothingToHold);
+        let skipped: BTreeSet<&str> = skipped.map(|passed| name_of(&passed.id)).collect();
+        let points = view.snapshot.deployment.spec.strategy.points();
+        let exceeded =
+            points.filter(|point| skipped.contains(point.name.as_str()) && is_exceeded(point, view));
+        for point in exceeded {
+            self.first_seen(&point.name, What::Number, Some(Number::Exceeded));
+        }
+    }
+
+    /// What is first seen is counted; what is taken away is passed.
+    fn see(&mut self, view: &View<'_>) {
+        let spec = &view.snapshot.deployment.spec;
+        let old: Vec<_> = view.old().collect();
+        let living = view.snapshot.pods.iter().filter(|pod| !pod.terminating && !pod.finished);
+        let unmarked: BTreeSet<&str> =
+            living.filter(|pod| pod.point == Point::None).map(|pod| pod.name.as_str()).collect();
+        let declared = declared(view);
+        // What was taken away is passed, and another point if it comes back. Another kind of point is another one, if it was ahead.
+        let gone: Vec<String> = self
+            .present
+            .iter()
+            .filter(|(name, what)| match what {
+                What::Mark => unmarked.contains(name.as_str()),
+                // Nothing is taken away by a mistake.
+                _ if view.has_invalid_points => false,
+                _ => {
+                    let time = self.times.get(*name).copied().unwrap_or(1);
+                    let is_ahead =
+                        self.points.get(&((*name).clone(), time)).is_some_and(|number| is_ahead(*number));
+                    let now = declared.get(first_of(name)).copied();
+                    now.is_none() || (is_ahead || name.contains('.')) && !is_same(name, **what, now)
+                }
+            })
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in gone {
+            self.present.remove(&name);
+            let time = self.times.entry(name.clone()).or_insert(1);
+            self.points.insert((name, *time), None);
+            *time += 1;
+        }
+        if self.are_all_passed || self.returns(view) {
+            return;
+        }
+        let there = if view.recreates() { view.desired } else { view.desired.min(count(view.pods.len())) };
+        for (at, active) in old.iter().enumerate() {
+            let Point::At { side, duration } = &active.pod.point else { continue };
+            if let Ok(duration) = duration {
+                self.durations.insert(active.pod.name.clone(), duration.map(in_seconds));
+            }
+            let side = *side;
+            let side = if side == PausePoint::After { Side::After } else { Side::Before };
+            let behind = count(old.len() - at - usize::from(side == Side::After));
+            let number = Number::Counted { limit: (there - behind).max(0), replicas: there, side };
+            self.first_seen(&active.pod.name, What::Mark, (behind > 0).then_some(number));
+            let time = self.times.get(&active.pod.name).copied().unwrap_or(1);
+            let known = self.points.get_mut(&(active.pod.name.clone(), time));
+            if let Some(Some(Number::Counted { side: known, .. })) = known {
+                // An edit counts at once.
+                *known = side;
+            }
+        }
+        for point in spec.strategy.points().filter(|_| !view.has_invalid_points) {
+            if point.after_updated.is_some() {
+                if !is_exceeded(point, view) {
+                    self.first_seen(&point.name, What::Number, Some(Number::Spec));
+                }
+                continue;
+            }
+            if !is_countable(view) {
+                continue;
+            }
+            let is_begun = self.has_counted(&point.name);
+            let found = places(view, point, &old);
+            let first = found.iter().filter_map(|(_, at)| *at).min();
+            for (name, at) in found {
+                let opens = point.between_node_groups.is_some() && !is_begun && at == first;
+                let number = at.filter(|_| !opens).map(|at| Number::Counted {
+                    limit: (there - count(old.len() - at)).max(0),
+                    replicas: there,
+                    side: Side::Place,
+                });
+                let is_grouped = point.between_node_groups.is_some();
+                self.first_seen(&name, if is_grouped { What::Group } else { What::Place }, number);
+                if opens {
+                    let time = self.times.get(&name).copied().unwrap_or(1);
+                    self.points.entry((name, time)).or_insert(None);
+                }
+            }
+        }
+    }
+
+    /// Whether a place of that declared point was seen in this rollout.
+    fn has_counted(&self, name: &str) -> bool {
+        self.present.iter().any(|(known, what)| {
+            let time = self.times.get(known).copied().unwrap_or(1);
+            let is_passed = self.points.get(&(known.clone(), time)).is_some_and(|number| !is_ahead(*number));
+            first_of(known) == name && (matches!(what, What::Place | What::Group) || is_passed)
+        })
+    }
+
+    /// The declared places that are not counted yet: there are no more updated pods until then.
+    fn uncounted<'v>(&self, view: &'v View<'_>) -> impl Iterator<Item = &'v str> {
+        let mut old = view.old().peekable();
+        let has_node = view.old().any(|active| active.pod.facts.node.is_some());
+        let is_none = old.peek().is_none();
+        let makes_old = self.back(view).is_some()
+            || old.any(|active| {
+                let mut sets = view.snapshot.sets.iter();
+                sets.any(|set| !set.terminating && set.uid == active.pod.set)
+            });
+        let counts = !self.are_all_passed
+            && !view.has_invalid_points
+            && (view.desired == 0 || makes_old)
+            && (!is_none || view.updated() == 0)
+            && !is_countable(view);
+        let points = view.snapshot.deployment.spec.strategy.points().filter(move |_| counts);
+        let places = points.filter(|point| point.after_updated.is_none());
+        let uncounted = places.filter(move |point| {
+            (point.between_node_groups.is_none() || is_none || has_node) && !self.has_counted(&point.name)
+        });
+        uncounted.map(|point| point.name.as_str())
+    }
+
+    fn first_seen(&mut self, name: &str, what: What, number: Option<Number>) {
+        self.present.entry(name.to_owned()).or_insert(what);
+        let time = *self.times.entry(name.to_owned()).or_insert(1);
+        if number.is_none() && what != What::Number {
+            // Pods can come behind it.
+            return;
+        }
+        let key = (name.to_owned(), time);
+        if !self.points.contains_key(&key) {
+            // Nothing was behind a place of that name so far.
+            self.present.insert(name.to_owned(), what);
+            self.points.insert(key, number);
+        }
+    }
+
+    /// A resume passes the point that it names, where the status says that the rollout is held, blocked or waits.
+    fn resumed(&mut self, view: &View<'_>) {
+        let status = view.status;
+        let Some(requested) = status.resume_requested.as_deref() else { return };
+        if status.abort_requested.is_some() || status.retry_requested.is_some() {
+            return;
+        }
+        let revision = status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
+        if requested == format!("{ALL_POINTS}@{revision}") {
+            self.are_all_passed = true;
+            self.points.clear();
+            return;
+        }
+        let stalled = status.condition(condition::STALLED).filter(|one| one.status == ConditionStatus::True);
+        if let Some(held) = self.hold.as_ref().filter(|held| held.id == requested) {
+            self.points.insert(held.point.clone(), None);
+            return;
+        }
+        let stands = [reason::BLOCKED, reason::WAITS_AT_PAUSE_POINT];
+        let is_blocked = status.blocked.as_ref().is_some_and(|blocked| blocked.id == requested)
+            && stalled.is_some_and(|one| stands.contains(&one.reason.as_str()));
+        let is_held = status.hold.as_ref().is_some_and(|hold| hold.id == requested);
+        if is_held || is_blocked {
+            let name = name_of(requested);
+            let time = self.times.get(name).copied().unwrap_or(1);
+            self.points.insert((name.to_owned(), time), None);
+        }
+    }
+
+    /// What each point ahead allows.
+    fn limits<'v>(&'v self, view: &'v View<'_>) -> Vec<(&'v str, i64)> {
+        if self.aborts || !self.is_rollout {
+            return Vec::new();
+        }
+        let desired = view.desired;
+        let mut limits = Vec::new();
+        let returns = self.returns(view);
+        let updated = view.updated();
+        if !returns {
+            limits.extend(self.uncounted(view).map(|name| (name, updated)));
+        }
+        for ((name, _), number) in self.points.iter().filter(|_| !returns) {
+            match number {
+                Some(Number::Spec) => {
+                    let points = view.snapshot.deployment.spec.strategy.points();
+                    let held = self.hold.as_ref().filter(|held| held.point.0 == *name && desired > 1);
+                    let share = held.map_or(desired, |held| counted(held.share.0, held.share.1, desired));
+                    let mut own = points
+                        .filter(|point| point.name == *name && point.after_updated.is_some())
+                        .peekable();
+                    if own.peek().is_none() && view.has_invalid_points {
+                        // Its number is not known: there get no more than there are.
+                        limits.push((name.as_str(), updated.min(share)));
+                    }
+                    limits.extend(own.map(|point| (name.as_str(), of_number(point, view).min(share))));
+                }
+                Some(Number::Counted { limit, replicas, .. }) => {
+                    limits.push((name.as_str(), counted(*limit, *replicas, desired)));
+                }
+                Some(Number::Exceeded) | None => {}
+            }
+        }
+        if let Some((number, replicas)) = self.paused {
+            let surge = if view.recreates() { 0 } else { view.ceiling - desired };
+            let most = if desired == 1 { surge.min(1) } else { desired - 1 };
+            let is_missing = view.snapshot.deployment.spec.paused && current_set(view).is_none();
+            let most = if is_missing { 0 } else { most };
+            limits.push((PAUSED, scaled(number, replicas, desired).min(most).max(0)));
+        }
+        limits
+    }
+
+    /// How many updated pods there may be; `None`: no point is ahead.
+    #[must_use]
+    pub fn limit(&self, view: &View<'_>) -> Option<i64> {
+        self.limits(view).into_iter().map(|(_, limit)| limit).min()
+    }
+
+    /// Whether a rollout is on.
+    #[must_use]
+    pub fn is_rollout(&self) -> bool {
+        self.is_rollout
+    }
+
+    /// The rules that a decision breaks, made on what was looked at last.
+    #[must_use]
+    pub fn check(&self, snapshot: &Snapshot, decision: &Decision) -> Vec<Violation> {
+        let view = View::of(snapshot);
+        let is_off = !to_compare(snapshot).is_empty()
+            || !view.is_valid()
+            || snapshot.deployment.metadata.deletion_timestamp.is_some();
+        let (messages, held) = match decision {
+            Decision::Act(act) if !is_off => (self.acts(&view, act), self.held(&view, &act.status)),
+            Decision::Record(record) if !is_off => (Messages::new(), self.held(&view, &record.status)),
+            _ => (Messages::new(), None),
+        };
+        let passed = messages.into_iter().map(|message| (PASSED, message));
+        let held = held.map(|message| (HELD, message));
+        passed.chain(held).map(|(oracle, message)| Violation { rule: "S5", oracle, message }).collect()
+    }
+
+    /// A hold begins where the points allow no further deletion, once the updated pods that they allow are available.
+    fn held(&self, view: &View<'_>, status: &OrderedDeploymentStatus) -> Option<String> {
+        let hold = status.hold.as_ref()?;
+        if view.status.hold.as_ref().is_some_and(|before| before.id == hold.id) {
+            return None;
+        }
+        let wrong = |why: &str| Some(format!("held at {}: {why}", hold.id));
+        let name = name_of(&hold.id);
+        let number = self.points.iter().find(|((known, _), _)| known == name).map(|(_, number)| *number);
+        let is_number = declared(view).get(name) == Some(&What::Number);
+        // Which group of nodes is opened without a pause depends on when a point was first seen.
+        let is_early = number == Some(Some(Number::Exceeded))
+            || (is_number && number.is_none())
+            || (name.contains('.') && number == Some(None));
+        if self.returns(view) || is_early || name == MORE {
+            // It gets less far than it may.
+            return None;
+        }
+        let limits = self.limits(view);
+        let old: Vec<&ActivePod<'_>> = view.old().collect();
+        let Some(least) = limits.iter().map(|(_, limit)| *limit).min() else {
+            return wrong("nothing is ahead");
+        };
+        let keep = if view.desired == 1 { 1 } else { view.desired - least };
+        let stays = count(old.len());
+        let wanted = if stays <= keep { least } else { view.desired - stays };
+        if !view.recreates() && view.updated_available() < wanted {
+            return wrong("updated pods that it allows are not available");
+        }
+        if stays <= keep {
+            let is_lowest = limits.iter().any(|(known, limit)| *known == name && *limit == least);
+            return if is_lowest { None } else { wrong("another point has a smaller number") };
+        }
+        let mut at = self.points.iter().filter(|((known, _), _)| known == name);
+        let barrier = at.find_map(|(_, number)| barrier_of(view, &old, name, (*number)?));
+        if barrier == Some(0) { None } else { wrong("pods are ahead of it") }
+    }
+
+    fn acts(&self, view: &View<'_>, act: &Act) -> Messages {
+        let mut messages = self.creates(view, act);
+        messages.extend(self.deletes(view, act));
+        let limits = self.limits(view);
+        let is_complete = act
+            .status
+            .condition(condition::COMPLETE)
+            .is_some_and(|complete| complete.status == ConditionStatus::True);
+        if is_complete && !limits.is_empty() {
+            messages.push(format!("complete with points ahead: {limits:?}"));
+        }
+        if act.status.rollout.as_ref().is_some_and(|rollout| rollout.completed) && !limits.is_empty() {
+            messages.push(format!("the rollout is over with points ahead: {limits:?}"));
+        }
+        messages
+    }
+
+    fn creates(&self, view: &View<'_>, act: &Act) -> Messages {
+        let mut messages = Messages::new();
+        let limits = self.limits(view);
+        let (desired, old) = (view.desired, count(view.old().count()));
+        let sets = &view.snapshot.sets;
+        let current = current_set(view);
+        let is_new = |hash: &str| {
+            let other = || sets.iter().all(|set| set.terminating || set.hash != hash);
+            current.map_or_else(other, |set| set.hash == hash)
+        };
+        let mut new = 0;
+        let mut made = 0;
+        for create in act.creates.iter().filter(|create| create.count > 0) {
+            if is_new(&create.hash) {
+                new += count(create.count);
+                continue;
+            }
+            made += count(create.count);
+            let of = sets.iter().find(|set| set.hash == create.hash).map(key_of);
+            let back = self.back(view);
+            if !self.is_rollout || self.aborts {
+                messages.push("an old pod is made without a rollout".to_owned());
+            } else if self.returns(view) {
+                messages.push("an old pod is made in a rollout back to what served last".to_owned());
+            } else if back.is_some() && of.as_deref() != back {
+                messages.push(format!(
+                    "an old pod is made of {}, not of the revision to go back to",
+                    create.hash
+                ));
+            }
+        }
+        // Going back, all missing pods are updated ones.
+        let lost = if self.returns(view) { (desired - count(view.pods.len())).max(0) } else { 0 };
+        for (name, limit) in limits.iter().filter(|(_, limit)| new > lost && view.updated() + new > *limit) {
+            messages.push(format!(
+                "passed by nobody: {name} allows {limit} updated pods, {new} are made beside {}",
+                view.updated()
+            ));
+        }
+        if view.recreates() && new > 0 && old > 0 {
+            messages.push("Recreate makes an updated pod beside an old one".to_owned());
+        }
+        if made == 0 {
+            return messages;
+        }
+        if view.recreates() && view.updated() > 0 {
+            messages.push("Recreate makes an old pod beside an updated one".to_owned());
+        }
+        let least = self.limit(view).unwrap_or(desired);
+        let keep = if desired == 1 { 1 } else { desired - least };
+        if !limits.is_empty() && old + made <= keep {
+            return messages;
+        }
+        let there = desired.min(self.before);
+        let unavailable = self.unavailable.max(desired - view.floor);
+        let lacks = view.reliable() + made - 1 < there - unavailable;
+        if view.recreates() || self.hold.is_some() || !lacks {
+            messages.push(format!("{made} old pods are made without need, beside {old}"));
+        }
+        messages
+    }
+
+    fn deletes(&self, view: &View<'_>, act: &Act) -> Messages {
+        let mut messages = Messages::new();
+        let limits = self.limits(view);
+        let old: Vec<&ActivePod<'_>> = view.old().collect();
+        let targets = |purpose| {
+            let groups = act.deletes.iter().filter(move |group| group.purpose == purpose);
+            groups.flat_map(|group| &group.targets)
+        };
+        let place = |uid: &str| old.iter().position(|active| active.is(uid));
+        let (mut by_rollout, mut by_scale) = (0, 0);
+        for target in targets(Purpose::Rollout) {
+            let Some(at) = place(target.uid()) else {
+                messages.push(format!("the rollout deletes {}, which is not old", target.name()));
+                continue;
+            };
+            by_rollout += 1;
+            let mut points = self.points.iter().filter(|_| !self.returns(view));
+            let barrier = points.find_map(|(key, number)| {
+                let barrier = barrier_of(view, &old, &key.0, (*number)?)?;
+                (at >= barrier).then_some(&key.0)
+            });
+            if let Some(name) = barrier {
+                messages.push(format!("passed by nobody: {} is deleted at or behind {name}", target.name()));
+            }
+        }
+        for target in targets(Purpose::Scale) {
+            by_scale += i64::from(place(target.uid()).is_some());
+        }
+        let left = count(old.len()) - by_rollout - by_scale;
+        let least = self.limit(view).unwrap_or(view.desired);
+        let keep = if view.desired == 1 { 1 } else { view.desired - least };
+        if by_rollout > 0 && !limits.is_empty() && left < keep {
+            messages.push(format!(
+                "passed by nobody: the rollout leaves {left} old pods, {keep} stay by {limits:?}"
+            ));
+        }
+        if view.desired > 0 && !limits.is_empty() && by_rollout + by_scale > 0 && left == 0 {
+            messages.push("the last old pod goes with a point ahead".to_owned());
+        }
+        if let Some(held) = self.hold.as_ref().filter(|_| self.is_rollout && !self.aborts) {
+            let surplus = view.updated() > view.desired;
+            let scales = view.desired < held.most || view.desired == 0;
+            let any = act.deletes.iter().any(|group| !group.targets.is_empty());
+            if by_rollout > 0 || (any && !scales && !surplus) {
+                messages.push(format!("the hold {} deletes pods", held.id));
+            }
+        }
+        messages
+    }
+
+    /// What was decided.
+    pub fn decided(&mut self, snapshot: &Snapshot, decision: &Decision) {
+        let status = match decision {
+            Decision::Record(record) => &record.status,
+            Decision::Act(act) => &act.status,
+            Decision::Read(_) => return,
+        };
+        let view = View::of(snapshot);
+        if std::mem::take(&mut self.may_resume) && status.resume_requested.is_none() {
+            self.resumed(&view);
+        }
+        self.ended(&view, status);
+        self.exceeded(&view, status);
+        if let (Some(held), Some(hold)) = (&mut self.hold, &status.hold) {
+            held.stands = view.desired == 0 && hold.until.is_none();
+        }
+        let serves = self.is_ending && view.desired > 0 && view.available() >= view.floor.max(1);
+        if let Some(set) = current_set(&view).filter(|_| serves && matches!(decision, Decision::Act(_))) {
+            self.served.retain(|(served, _)| *served != self.template);
+            self.served.push((self.template.clone(), set.uid.to_string()));
+            self.is_return = true;
+        }
+        if self.aborts && status.aborted.is_none() {
+            // A retry begins anew.
+            let mut begun = snapshot.clone();
+            Arc::make_mut(&mut begun.deployment).status = Some(status.clone());
+            self.look(&begun);
+        }
+        let Some(hold) = &status.hold else { return };
+        if self.hold.as_ref().is_some_and(|held| held.id == hold.id) {
+            return;
+        }
+        let old = count(view.old().count());
+        let least = self.limit(&view).unwrap_or(view.desired);
+        let keep = if view.desired == 1 { 1 } else { view.desired - least };
+        let mut share = least;
+        let name = name_of(&hold.id).to_owned();
+        let time = self.times.get(&name).copied().unwrap_or(1);
+        let point = (name, time);
+        if old > keep
+            && let Some(Some(Number::Counted { limit, replicas, .. })) = self.points.get_mut(&point)
+        {
+            // Its barrier stopped the rollout: the number is that of the pods ahead.
+            share = (view.desired - old).max(0);
+            (*limit, *replicas) = (share, view.desired);
+        }
+        let now = snapshot.now;
+        self.hold = Some(Held {
+            id: hold.id.clone(),
+            point,
+            share: (share, view.desired),
+            most: view.desired,
+            since: now,
+            seen: now,
+            stands: false,
+        });
+    }
+}
+
+/// Whether that is the number of a point ahead.
+fn is_ahead(number: Option<Number>) -> bool {
+    !matches!(number, None | Some(Number::Exceeded))
+}
+
+/// The first part of the name of a declared point.
+fn first_of(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(first, _)| first)
+}
+
+/// Whether a declared point is still the same: a number or a place, and a group of nodes if it was one.
+fn is_same(name: &str, what: What, now: Option<What>) -> bool {
+    now.is_some_and(|now| (now == What::Number) == (what == What::Number))
+        && (!name.contains('.') || now == Some(What::Group))
+}
+
+/// The points of the spec.
+fn declared<'v>(view: &'v View<'_>) -> BTreeMap<&'v str, What> {
+    let points = view.snapshot.deployment.spec.strategy.points();
+    let what = |point: &DeclaredPausePoint| match (&point.after_updated, &point.between_node_groups) {
+        (Some(_), _) => What::Number,
+        (None, Some(_)) => What::Group,
+        (None, None) => What::Place,
+    };
+    points.map(|point| (point.name.as_str(), what(point))).collect()
+}
+
+fn what_of(name: &str, number: Option<Number>) -> What {
+    match number {
+        Some(Number::Counted { side: Side::Place, .. }) if name.contains('.') => What::Group,
+        Some(Number::Counted { side: Side::Place, .. }) => What::Place,
+        Some(Number::Counted { .. }) => What::Mark,
+        Some(Number::Spec | Number::Exceeded) | None => What::Number,
+    }
+}
+
+/// The template of a set, as a text.
+fn key_of(set: &Set) -> String {
+    template_hash(&set.template.without_hash(), 0)
+}
+
+/// How long the pause at the point of that name lasts, in seconds.
+fn duration_of(view: &View<'_>, name: &str) -> Option<i64> {
+    let first = first_of(name);
+    let mut points = view.snapshot.deployment.spec.strategy.points();
+    points.find(|point| point.name == first)?.pause_duration().map(in_seconds)
+}
+
+fn in_seconds(duration: std::time::Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Whether places can be counted: there are old pods, and no pod is missing.
+fn is_countable(view: &View<'_>) -> bool {
+    let is_whole = count(view.pods.len()) >= view.desired
+        || view.recreates()
+        || view.snapshot.failure.as_ref().is_some_and(|one| one.what == FailureKind::Create);
+    view.old().next().is_some() && is_whole
+}
+
+/// Whether the nodes that this point asks for were read.
+fn knows_nodes(view: &View<'_>, point: &DeclaredPausePoint) -> bool {
+    let nodes = view.pods.iter().filter_map(|active| active.pod.facts.node.as_ref());
+    let asks = point.before_nodes.is_some() || point.between_node_groups.is_some();
+    !asks || nodes.into_iter().all(|name| view.snapshot.nodes.contains_key(name))
+}
+
+/// The places of a declared point: their names, and where the first pod behind each is.
+fn places(
+    view: &View<'_>,
+    point: &DeclaredPausePoint,
+    old: &[&ActivePod<'_>],
+) -> Vec<(String, Option<usize>)> {
+    let Some(label) = &point.between_node_groups else {
+        let at = old.iter().position(|active| is_behind(view, point, active));
+        return vec![(point.name.clone(), at)];
+    };
+    let mut groups: BTreeMap<String, usize> = BTreeMap::new();
+    for (at, active) in old.iter().enumerate().filter(|(_, active)| active.pod.facts.node.is_some()) {
+        let name = match view.group(active, label) {
+            Some(group) => format!("{}.{group}", point.name),
+            None => point.name.clone(),
+        };
+        groups.entry(name).or_insert(at);
+    }
+    groups.into_iter().map(|(name, at)| (name, Some(at))).collect()
+}
+
+fn is_behind(view: &View<'_>, point: &DeclaredPausePoint, active: &ActivePod<'_>) -> bool {
+    if let Some(priority) = point.before_priority {
+        return view.priority(active) <= priority;
+    }
+    let Some(nodes) = &point.before_nodes else { return false };
+    let node = active.pod.facts.node.as_ref().and_then(|name| view.snapshot.nodes.get(name));
+    node.and_then(Option::as_ref).is_some_and(|node| nodes.matches(&node.labels))
+}
+
+/// How many old pods are ahead of a point, if a pod is at it.
+fn barrier_of(view: &View<'_>, old: &[&ActivePod<'_>], name: &str, number: Number) -> Option<usize> {
+    match number {
+        Number::Spec | Number::Exceeded => None,
+        Number::Counted { side: Side::Place, .. } => {
+            let first = first_of(name);
+            let mut points = view.snapshot.deployment.spec.strategy.points();
+            let point = points.find(|point| point.name == first)?;
+            places(view, point, old).into_iter().find(|(known, _)| known == name)?.1
+        }
+        Number::Counted { side, .. } => {
+            let at =
+                old.iter().position(|active| active.pod.name == name && active.pod.point != Point::None)?;
+            let is_after = match old[at].pod.point {
+                Point::At { side, .. } => side == PausePoint::After,
+                _ => side == Side::After,
+            };
+            Some(at + usize::from(is_after))
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! The pause points ahead of a rollout: a number of updated pods that each allows, and a place in the order that it keeps. Read only:
+//! `seen` stores what is first seen, `hold` begins and ends holds.
+
+use ordereddeployment_api::{AheadPoint, DeclaredPausePoint, HeldPoint, PassedBy, PausePoint, Share};
+
+use crate::Point;
+use crate::ids::{Id, last};
+use crate::inventory::{Inventory, RankedPod};
+
+/// The first part of the id of the point that stands for the marks beyond the most that a status keeps.
+pub(crate) const MORE: &str = "more";
+/// The first part of the id of the point that `spec.paused` is.
+pub(crate) const PAUSED: &str = "spec.paused";
+
+/// The first part of the id of the point that stands for the declared points of a plain Deployment if they cannot be used.
+const INVALID: &str = "pausePoints";
+
+/// A declared point with a place in the order, or with one place for each group of nodes.
+#[derive(Clone, Debug)]
+pub(crate) struct Place<'c> {
+    pub(crate) point: &'c DeclaredPausePoint,
+    /// With `betweenNodeGroups`: the group whose first pod is behind it; `None` for pods without the label.
+    pub(crate) group: Option<String>,
+}
+
+impl<'c> Place<'c> {
+    /// The place with that name, if the spec declares it.
+    pub(crate) fn named(inventory: &Inventory<'c>, name: &str) -> Option<Self> {
+        let (first, group) = name.split_once('.').map_or((name, None), |(first, group)| (first, Some(group)));
+        let point = inventory.spec.strategy.points().find(|point| point.name == first)?;
+        let fits = point.after_updated.is_none() && (group.is_none() || point.between_node_groups.is_some());
+        fits.then(|| Self { point, group: group.map(ToOwned::to_owned) })
+    }
+
+    /// Where it is among these old pods, given in order: how many are ahead of it. `None`: no pod is behind it.
+    pub(crate) fn barrier(&self, inventory: &Inventory<'_>, old: &[RankedPod<'_>]) -> Option<usize> {
+        old.iter().position(|ranked| self.is_behind(inventory, ranked))
+    }
+
+    fn is_behind(&self, inventory: &Inventory<'_>, ranked: &RankedPod<'_>) -> bool {
+        if let Some(priority) = self.point.before_priority {
+            ranked.priority <= priority
+        } else if let Some(nodes) = &self.point.before_nodes {
+            inventory.node_of(ranked).is_some_and(|node| nodes.matches(&node.labels))
+        } else {
+            // A pod that never had a node forms no group.
+            ranked.pod.facts.node.is_some() && ranked.group == self.group.as_deref()
+        }
+    }
+
+    pub(crate) fn held(&self) -> HeldPoint {
+        HeldPoint { name: self.point.name.clone(), group: self.group.clone() }
+    }
+}
+
+/// What a point is.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind<'c> {
+    /// A declared point with `afterUpdated`.
+    Number,
+    /// A declared point with a place in the order.
+    Place(Place<'c>),
+    /// The annotation of a pod.
+    Mark { pod: &'c str, side: PausePoint },
+    /// `spec.paused`.
+    Paused,
+    /// A declared point that cannot be used: the list is invalid, and does not take it away.
+    Invalid,
+}
+
+/// A point ahead, as it counts now.
+#[derive(Clone, Debug)]
+pub(crate) struct Ahead<'c> {
+    pub(crate) id: String,
+    pub(crate) kind: Kind<'c>,
+    /// How many updated pods there may be.
+    pub(crate) limit: i64,
+    /// How many old pods are ahead of it; `None` without a pod at it.
+    pub(crate) barrier: Option<usize>,
+    /// Of equal ones, the smallest comes first: `after` marks, declared points as in the list, `before` marks.
+    rank: (u8, usize),
+    pub(crate) seconds: Option<i64>,
+}
+
+/// The points ahead, and what follows from all of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Points<'c> {
+    pub(crate) ahead: Vec<Ahead<'c>>,
+    /// Whether a declared place is not counted yet.
+    is_unseen: bool,
+    /// How many updated pods there may be.
+    pub(crate) limit: i64,
+    /// How many old pods stay.
+    pub(crate) keep: i64,
+    /// How many old pods are ahead of the first barrier: only these may go.
+    pub(crate) barrier: usize,
+}
+
+impl<'c> Points<'c> {
+    pub(crate) fn of(inventory: &'c Inventory<'_>) -> Self {
+        let desired = inventory.bounds.desired;
+        let ahead = if inventory.is_rollout() { all(inventory) } else { Vec::new() };
+        let is_unseen = is_uncounted(inventory);
+        let mut points = Self { ahead, is_unseen, limit: desired, keep: 0, barrier: inventory.old().len() };
+        if let Some(limit) = points.lowest().map(|lowest| lowest.limit) {
+            // With one replica, an old pod stays beside the updated one.
+            (points.limit, points.keep) = (limit, if desired == 1 { 1 } else { desired - limit });
+        }
+        if is_unseen {
+            // Until the place is counted, missing pods are old ones.
+            let updated = inventory.updated_count();
+            points.limit = points.limit.min(updated);
+            points.keep = points.keep.max(desired - updated);
+        }
+        points.barrier = points.first().and_then(|first| first.barrier).unwrap_or(points.barrier);
+        points
+    }
+
+    /// The points of a plain Deployment, whose controller decides the numbers of pods: one without a pod pauses at once. Those that are
+    /// not stored yet are barriers, too.
+    pub(crate) fn without_numbers(inventory: &'c Inventory<'_>) -> Self {
+        let mut points = Self::of(inventory);
+        for one in &mut points.ahead {
+            one.barrier = one.barrier.or(Some(0));
+        }
+        points.is_unseen = false;
+        if !inventory.status.has_passed_all() {
+            points.ahead.extend(unstored(inventory));
+            points.ahead.extend(invalid(inventory));
+        }
+        points.barrier = points.first().and_then(|first| first.barrier).unwrap_or(points.barrier);
+        points
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ahead.is_empty() && !self.is_unseen
+    }
+
+    /// Whether a declared place is not counted yet.
+    pub(crate) fn is_unseen(&self) -> bool {
+        self.is_unseen
+    }
+
+    /// Whether anything but `spec.paused` is ahead.
+    pub(crate) fn holds(&self) -> bool {
+        self.is_unseen || self.ahead.iter().any(|one| one.id != PAUSED)
+    }
+
+    /// The point with the smallest number.
+    pub(crate) fn lowest(&self) -> Option<&Ahead<'c>> {
+        self.ahead.iter().min_by_key(|one| (one.limit, one.rank))
+    }
+
+    /// The point whose barrier comes first in the order.
+    pub(crate) fn first(&self) -> Option<&Ahead<'c>> {
+        let barriers = self.ahead.iter().filter_map(|one| Some((one.barrier?, one)));
+        barriers.min_by_key(|(barrier, one)| (*barrier, one.rank)).map(|(_, one)| one)
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<&Ahead<'c>> {
+        self.ahead.iter().find(|one| one.id == id)
+    }
+
+    /// The point at which a rollout of one replica waits, if no second pod can be beside an old one.
+    pub(crate) fn waits_at(&self, inventory: &Inventory<'_>) -> Option<&Ahead<'c>> {
+        let is_alone = inventory.bounds.desired == 1 && inventory.bounds.ceiling == 1;
+        self.lowest().filter(|one| is_alone && matches!(one.kind, Kind::Number | Kind::Paused))
+    }
+}
+
+/// A number that was counted for other replicas, in proportion: rounded half up, and at least 1 where it was.
+pub(crate) fn scaled(share: Share, desired: i64) -> i64 {
+    let (limit, replicas) = (i64::from(share.limit.max(0)), i64::from(share.replicas.max(0)));
+    if desired == replicas {
+        return limit;
+    }
+    let scaled = if replicas > 0 { (2 * limit * desired + replicas) / (2 * replicas) } else { 0 };
+    if limit >= 1 && desired >= 2 { scaled.max(1) } else { scaled }
+}
+
+/// How many updated pods a counted number allows: an old pod stays.
+pub(crate) fn counted(share: Share, desired: i64) -> i64 {
+    scaled(share, desired).min(desired - 1).max(0)
+}
+
+fn all<'c>(inventory: &'c Inventory<'_>) -> Vec<Ahead<'c>> {
+    let status = inventory.status;
+    let desired = inventory.bounds.desired;
+    let surge = inventory.bounds.ceiling - desired;
+    let kept = status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+    let has_none = status.has_passed_all() || inventory.returns();
+    let mut ahead: Vec<_> = kept.filter(|_| !has_none).filter_map(|kept| one(inventory, kept)).collect();
+    if let Some(pause) = status.rollout.as_ref().and_then(|rollout| rollout.pause) {
+        let most = if desired == 1 { surge.min(1) } else { desired - 1 };
+        // A paused object gets no set for its template: without one, no updated pod can be made.
+        let most = if inventory.spec.paused && inventory.current.is_none() { 0 } else { most };
+        ahead.push(Ahead {
+            id: PAUSED.to_owned(),
+            kind: Kind::Paused,
+            limit: scaled(pause, desired).min(most).max(0),
+            barrier: None,
+            rank: (3, 0),
+            seconds: None,
+        });
+    }
+    ahead
+}
+
+/// A stored point as it counts now; `None` if the spec does not declare it any more.
+fn one<'c>(inventory: &'c Inventory<'_>, kept: &'c AheadPoint) -> Option<Ahead<'c>> {
+    let id = Id::parse(&kept.id)?;
+    let old = inventory.old();
+    let desired = inventory.bounds.desired;
+    let index = |name: &str| {
+        let mut points = inventory.spec.strategy.points();
+        points.position(|point| point.name == name).unwrap_or(usize::MAX)
+    };
+    let (kind, limit, barrier, rank, seconds);
+    match (kept.share, kept.side) {
+        (Some(share), Some(side)) => {
+            let at = old.iter().position(|ranked| ranked.pod.name == id.name && has_mark(ranked));
+            let place = old.iter().position(|ranked| ranked.pod.name == id.name).unwrap_or(usize::MAX);
+            kind = Kind::Mark { pod: id.name, side };
+            limit = counted(share, desired);
+            let is_after = side == PausePoint::After;
+            barrier = at.map(|at| at + usize::from(is_after));
+            rank = (if is_after { 0 } else { 2 }, place);
+            seconds = kept.seconds;
+        }
+        (Some(share), None) => {
+            limit = counted(share, desired);
+            let Some(place) = Place::named(inventory, id.name) else {
+                return unknown(inventory, kept, Kind::Invalid, limit);
+            };
+            barrier = place.barrier(inventory, old);
+            rank = (1, index(&place.point.name));
+            seconds = duration(place.point);
+            kind = Kind::Place(place);
+        }
+        (None, _) => {
+            let surge = inventory.bounds.ceiling - desired;
+            let mut points = inventory.spec.strategy.points().filter(|point| point.name == id.name);
+            let number = points.find_map(|point| Some((point, point.limit(inventory.spec.replicas, surge)?)));
+            let Some((point, number)) = number else {
+                // Its number is not known: there get no more than there are.
+                let most = if desired == 1 { surge.min(1) } else { desired - 1 };
+                let most = most.min(inventory.updated_count());
+                return unknown(inventory, kept, Kind::Number, at_its_hold(inventory, &kept.id, most).max(0));
+            };
+            limit = at_its_hold(inventory, &kept.id, number);
+            (barrier, rank) = (None, (1, index(&point.name)));
+            seconds = duration(point);
+            kind = Kind::Number;
+        }
+    }
+    Some(Ahead { id: kept.id.clone(), kind, limit, barrier, rank, seconds })
+}
+
+/// A stored point that the spec does not declare: it is ahead while the list is invalid, and until it is known whether the spec is that of
+/// this rollout.
+fn unknown<'c>(
+    inventory: &Inventory<'_>,
+    kept: &AheadPoint,
+    kind: Kind<'c>,
+    limit: i64,
+) -> Option<Ahead<'c>> {
+    let is_open = !inventory.invalid_points.is_empty() || inventory.revision.needs_comparison();
+    let id = kept.id.clone();
+    let ahead = Ahead { id, kind, limit, barrier: None, rank: (1, usize::MAX), seconds: None };
+    is_open.then_some(ahead)
+}
+
+/// In its hold, a number is also at most the share with which the hold began: an autoscaler changes no share.
+fn at_its_hold(inventory: &Inventory<'_>, id: &str, number: i64) -> i64 {
+    let desired = inventory.bounds.desired;
+    let hold = inventory.status.hold.as_ref().filter(|hold| hold.id == id && desired > 1);
+    let share = hold.and_then(|hold| Some(Share { limit: hold.limit?, replicas: hold.replicas }));
+    share.map_or(number, |share| number.min(counted(share, desired)))
+}
+
+/// The point of declared points that cannot be used, until it is passed.
+fn invalid<'c>(inventory: &Inventory<'_>) -> Option<Ahead<'c>> {
+    let time = match last(inventory.status, INVALID) {
+        Some((time, PassedBy::Removal)) => time.saturating_add(1),
+        Some(_) => return None,
+        None => 1,
+    };
+    let id = Id { name: INVALID, revision: inventory.rollout_revision(), time }.to_string();
+    let is_invalid = !inventory.invalid_points.is_empty();
+    let ahead = Ahead { id, kind: Kind::Invalid, limit: 0, barrier: Some(0), rank: (3, 0), seconds: None };
+    is_invalid.then_some(ahead)
+}
+
+/// Marks and places that are not stored.
+fn unstored<'c>(inventory: &'c Inventory<'_>) -> impl Iterator<Item = Ahead<'c>> {
+    let old = inventory.old();
+    let stored: Vec<Id<'_>> = inventory
+        .status
+        .rollout
+        .iter()
+        .flat_map(|rollout| rollout.points.iter().flatten())
+        .filter_map(|point| Id::parse(&point.id))
+        .collect();
+    let revision = inventory.rollout_revision();
+    let marks = old.iter().enumerate().filter_map(move |(at, ranked)| {
+        let (side, name) = (ranked.point?, ranked.pod.name.as_str());
+        let is_after = side == PausePoint::After;
+        let barrier = Some(at + usize::from(is_after)).filter(|barrier| *barrier < old.len());
+        let kind = Kind::Mark { pod: name, side };
+        let id = Id { name, revision, time: 1 }.to_string();
+        let is_new = stored.iter().all(|id| id.name != name);
+        is_new.then_some(Ahead { id, kind, limit: 0, barrier, rank: (0, at), seconds: None })
+    });
+    let places = inventory.spec.strategy.points().filter(|point| {
+        point.after_updated.is_none()
+            && point.between_node_groups.is_none()
+            && !has_seen(inventory, &point.name)
+    });
+    let places = places.filter_map(move |point| {
+        let place = Place { point, group: None };
+        let barrier = place.barrier(inventory, old)?;
+        let id = Id { name: &point.name, revision, time: 1 }.to_string();
+        let kind = Kind::Place(place);
+        Some(Ahead { id, kind, limit: 0, barrier: Some(barrier), rank: (1, 0), seconds: None })
+    });
+    marks.chain(places)
+}
+
+/// Whether the pod has a pause point now. A malformed value does not take one away.
+pub(crate) fn has_mark(ranked: &RankedPod<'_>) -> bool {
+    ranked.pod.point != Point::None
+}
+
+/// The duration of a declared point, in whole seconds, never too short.
+pub(crate) fn duration(point: &DeclaredPausePoint) -> Option<i64> {
+    point.pause_duration().map(whole_seconds)
+}
+
+/// Whole seconds, never too few.
+pub(crate) fn whole_seconds(duration: std::time::Duration) -> i64 {
+    let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}
+
+/// Whether a declared point of that name is ahead or passed.
+pub(crate) fn is_known(inventory: &Inventory<'_>, name: &str) -> bool {
+    let mut stored = inventory.status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+    let is_it = |id: &str| Id::parse(id).is_some_and(|id| id.name == name);
+    stored.any(|point| point.side.is_none() && is_it(&point.id))
+        || last(inventory.status, name).is_some_and(|(_, by)| by != PassedBy::Removal)
+}
+
+/// Whether a declared place of that name, or with `betweenNodeGroups` one of its groups, was seen in this rollout.
+pub(crate) fn has_seen(inventory: &Inventory<'_>, name: &str) -> bool {
+    let stored = inventory.status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+    let stored = stored.filter(|point| point.side.is_none() && point.share.is_some()).map(|point| &point.id);
+    let passed = inventory.status.passed.iter().flatten();
+    let passed = passed.filter(|passed| passed.pod_uid.is_empty() && passed.by != PassedBy::Removal);
+    let ids = stored.chain(passed.map(|passed| &passed.id));
+    let names = ids.filter_map(|id| Id::parse(id)).map(|id| id.name);
+    names.map(|full| full.split_once('.').map_or(full, |(first, _)| first)).any(|first| first == name)
+}
+
+/// The number of updated pods that the point allows, if there are more.
+pub(crate) fn exceeded(inventory: &Inventory<'_>, point: &DeclaredPausePoint) -> Option<i64> {
+    let (desired, updated) = (inventory.bounds.desired, inventory.updated_count());
+    let limit = point.limit(inventory.spec.replicas, inventory.bounds.ceiling - desired)?;
+    (desired > 0 && updated > limit).then_some(limit)
+}
+
+/// Whether a smaller number of replicas is not reached yet: the present pods tell nothing of a number for it.
+pub(crate) fn is_scaling(inventory: &Inventory<'_>) -> bool {
+    let scaling = inventory.status.rollout.as_ref().and_then(|rollout| rollout.scaling);
+    scaling.is_some_and(|scaling| inventory.bounds.desired < i64::from(scaling.reached))
+}
+
+/// Whether a declared point is not counted yet: until then, no rollout deletes a pod, and missing pods are old ones.
+fn is_uncounted(inventory: &Inventory<'_>) -> bool {
+    let mut points = inventory.spec.strategy.points();
+    let is_unseen = |point: &DeclaredPausePoint| {
+        if point.after_updated.is_some() {
+            return is_scaling(inventory)
+                && exceeded(inventory, point).is_some()
+                && !is_known(inventory, &point.name);
+        }
+        (point.between_node_groups.is_none() || inventory.old_count() == 0)
+            && !has_seen(inventory, &point.name)
+    };
+    inventory.is_rollout()
+        && !inventory.returns()
+        && !inventory.status.has_passed_all()
+        && inventory.invalid_points.is_empty()
+        && !inventory.revision.needs_comparison()
+        && match inventory.old_count() {
+            0 => {
+                inventory.updated_count() == 0 && (inventory.bounds.desired == 0 || inventory.back.is_some())
+            }
+            _ => inventory.old_target().is_some(),
+        }
+        && (points.any(is_unseen) || is_unseen_group(inventory))
+}
+
+/// The same for the groups of nodes. Pods without a node form none.
+pub(crate) fn is_unseen_group(inventory: &Inventory<'_>) -> bool {
+    let mut points = inventory.spec.strategy.points();
+    !inventory.status.has_passed_all()
+        && inventory.old().iter().any(|ranked| ranked.pod.facts.node.is_some())
+        && points.any(|point| point.between_node_groups.is_some() && !has_seen(inventory, &point.name))
+}

@@ -1,0 +1,364 @@
+//! What a rollout sees for the first time is counted and stored: its pause points, and `spec.paused`. What is taken away is passed.
+//!
+//! It returns a status to store. No pod is deleted or created here.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use ordereddeployment_api::{
+    AheadPoint, DeclaredPausePoint, OrderedDeploymentStatus, Passed, PassedBy, PausePoint, Share, limits,
+    names::reason,
+};
+
+use crate::conditions::{self, seconds};
+use crate::ids::{self, Id};
+use crate::inventory::{Inventory, RankedPod};
+use crate::pod_changes::create_failed;
+use crate::points::{self, MORE, Place, Points, has_mark};
+use crate::{Decision, Event, Point, Read, Record, events};
+
+/// The most marks on pods that a status keeps.
+const MARKS: usize = 64;
+/// The most places that a status keeps.
+const GROUPS: usize = 512;
+
+/// The change of the stored points, if there is one. For a plain Deployment, `spec.paused` is how a hold is carried out.
+pub(crate) fn see(inventory: &Inventory<'_>, is_plain: bool) -> Option<Decision> {
+    if !inventory.is_rollout() || inventory.revision.needs_comparison() {
+        return None;
+    }
+    let status = inventory.status.clone();
+    let mut seen = Seen { inventory, is_plain, status, events: Vec::new(), is_mark_removed: false };
+    seen.remove();
+    if !inventory.status.has_passed_all() && !inventory.returns() {
+        seen.marks();
+        if inventory.invalid_points.is_empty() {
+            seen.declared();
+        }
+    }
+    if !is_plain {
+        seen.paused();
+        seen.bounds();
+    }
+    if seen.is_mark_removed && !inventory.snapshot.live {
+        return Some(Decision::Read(Read::Live));
+    }
+    if inventory.status.rollout.is_none() && seen.points().is_empty() && seen.status.passed.is_none() {
+        // A plain Deployment stores nothing before its first point.
+        return None;
+    }
+    let is_changed = seen.status != *inventory.status;
+    is_changed.then_some(Decision::Record(Record { status: seen.status, events: seen.events }))
+}
+
+/// Stores that a point is passed. Each id stands there once.
+pub(crate) fn pass(status: &mut OrderedDeploymentStatus, id: &str, uid: &str, by: PassedBy, now: Timestamp) {
+    let passed = status.passed.get_or_insert_default();
+    let resumed_at = seconds(now).into();
+    match passed.iter_mut().find(|passed| passed.id == id) {
+        // A removed point stays removed: the same name later is another point.
+        Some(known) if known.by == PassedBy::Removal => {}
+        Some(known) => known.by = by,
+        None => passed.push(Passed { id: id.to_owned(), by, pod_uid: uid.to_owned(), resumed_at }),
+    }
+    // The first ones are those of pods that are gone.
+    passed.drain(..passed.len().saturating_sub(limits::PASSED));
+    if let Some(points) = status.rollout.as_mut().and_then(|rollout| rollout.points.as_mut()) {
+        points.retain(|point| point.id != id);
+    }
+}
+
+/// The id of a new point, and whether nothing was behind it so far.
+struct NewId {
+    id: String,
+    is_idle: bool,
+}
+
+/// The status as it gets to be.
+struct Seen<'c, 'a> {
+    inventory: &'c Inventory<'a>,
+    is_plain: bool,
+    status: OrderedDeploymentStatus,
+    events: Vec<Event>,
+    is_mark_removed: bool,
+}
+
+impl Seen<'_, '_> {
+    fn points(&mut self) -> &mut Vec<AheadPoint> {
+        let rollout = self.status.rollout.get_or_insert_with(|| crate::history::rollout_of(self.inventory));
+        rollout.points.get_or_insert_default()
+    }
+
+    fn pass(&mut self, id: &str, uid: &str, by: PassedBy) {
+        let now = self.inventory.snapshot.now;
+        pass(&mut self.status, id, uid, by, now);
+    }
+
+    fn skip(&mut self, new: &NewId, uid: &str, by: PassedBy, why: &str) {
+        self.pass(&new.id, uid, by);
+        self.events.push(events::point_skipped(&new.id, why));
+    }
+
+    /// No old pod is behind the mark or the place.
+    fn behind_all(&mut self, new: &NewId, uid: &str) {
+        if !new.is_idle {
+            self.skip(new, uid, PassedBy::NothingBehind, "no old pod is behind it");
+        }
+    }
+
+    /// The id of a point that is not known yet; `None` for one that is ahead or passed. A pod and a declared point can have one name.
+    fn new_id(&self, name: &str, is_mark: bool) -> Option<NewId> {
+        let stored = self.status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+        let ahead = stored.map(|point| (&point.id, point.side.is_some(), None));
+        let passed = self.status.passed.iter().flatten();
+        let passed = passed.map(|one| (&one.id, !one.pod_uid.is_empty(), Some(one.by)));
+        let ids = ahead.chain(passed).filter_map(|(id, of_pod, by)| Some((Id::parse(id)?, of_pod, by)));
+        let (mut time, mut is_idle) = (1, false);
+        for (id, of_pod, by) in ids.filter(|(id, ..)| id.name == name) {
+            let is_same = of_pod == is_mark;
+            // Pods can come behind it later.
+            let is_behind_all = by == Some(PassedBy::NothingBehind);
+            is_idle |= is_same && is_behind_all;
+            if is_same && !is_behind_all && by != Some(PassedBy::Removal) {
+                return None;
+            }
+            time = time.max(id.time.saturating_add(1));
+        }
+        let id = Id { name, revision: self.inventory.rollout_revision(), time }.to_string();
+        Some(NewId { id, is_idle })
+    }
+
+    /// The annotation of a living pod, or the point of the spec, was taken away.
+    fn remove(&mut self) {
+        let inventory = self.inventory;
+        let pod = |name: &str| {
+            let mut living = inventory.snapshot.pods.iter().filter(|pod| !pod.terminating && !pod.finished);
+            living.find(|pod| pod.name == name)
+        };
+        let is_unmarked = |name: &str| pod(name).is_some_and(|pod| pod.point == Point::None);
+        let is_number = |name: &str| {
+            let mut points = inventory.spec.strategy.points();
+            points.any(|point| point.after_updated.is_some() && point.name == name)
+        };
+        let is_place = |name: &str| Place::named(inventory, name).is_some();
+        for point in self.points().clone() {
+            let Some(id) = Id::parse(&point.id) else { continue };
+            let is_removed = match point.side {
+                Some(_) => is_unmarked(id.name) && id.name != MORE,
+                None if !inventory.invalid_points.is_empty() => false,
+                // Another kind of point is another point.
+                None if point.share.is_some() => !is_place(id.name),
+                None => !is_number(id.name),
+            };
+            self.is_mark_removed |= is_removed && point.side.is_some();
+            if is_removed {
+                let uid = pod(id.name).filter(|_| point.side.is_some());
+                let uid = uid.map(|pod| pod.facts.uid.to_string()).unwrap_or_default();
+                self.pass(&point.id, &uid, PassedBy::Removal);
+            }
+        }
+        // A passed point that was removed can come back as another one.
+        for passed in self.status.passed.clone().into_iter().flatten() {
+            let Some(id) = Id::parse(&passed.id).filter(|_| passed.by != PassedBy::Removal) else { continue };
+            let is_declared = passed.pod_uid.is_empty();
+            if is_declared && !inventory.invalid_points.is_empty() {
+                continue;
+            }
+            let is_removed =
+                if is_declared { !(is_number(id.name) || is_place(id.name)) } else { is_unmarked(id.name) };
+            if is_removed && id.name != MORE {
+                self.pass(&passed.id, &passed.pod_uid, PassedBy::Removal);
+            }
+        }
+    }
+
+    /// Marks on old pods. Those on updated ones wait for the next rollout.
+    fn marks(&mut self) {
+        let inventory = self.inventory;
+        let old = inventory.old();
+        let mut new = Vec::new();
+        for (at, ranked) in old.iter().enumerate().filter(|(_, ranked)| has_mark(ranked)) {
+            let Point::At { side, duration } = &ranked.pod.point else { continue };
+            if let Some(kept) = self.points().iter_mut().find(|kept| is_of(kept, ranked)) {
+                // An edit counts at once.
+                kept.side = Some(*side);
+                if let Ok(duration) = duration {
+                    kept.seconds = duration.map(points::whole_seconds);
+                }
+                continue;
+            }
+            let Some(found) = self.new_id(&ranked.pod.name, true) else { continue };
+            let behind = old.len() - at - usize::from(*side == PausePoint::After);
+            if behind == 0 {
+                self.behind_all(&found, ranked.uid());
+                continue;
+            }
+            let share = Some(ahead_of(inventory, behind));
+            let seconds = duration.unwrap_or(None).map(points::whole_seconds);
+            new.push(AheadPoint { id: found.id, share, side: Some(*side), seconds });
+        }
+        let limit =
+            |point: &AheadPoint| points::counted(point.share.unwrap_or_default(), inventory.bounds.desired);
+        new.sort_by_key(limit);
+        let is_mark = |point: &AheadPoint| point.side.is_some() && !is_more(point);
+        if self.points().iter().filter(|point| is_mark(point)).count() + new.len() <= MARKS {
+            self.points().append(&mut new);
+            return;
+        }
+        let (mut marks, others): (Vec<_>, Vec<_>) =
+            std::mem::take(self.points()).into_iter().partition(is_mark);
+        marks.append(&mut new);
+        marks.sort_by_key(limit);
+        let rest = marks.split_off(MARKS);
+        *self.points() = others;
+        self.points().append(&mut marks);
+        if let Some(first) = rest.first() {
+            self.stand_for(first);
+        }
+    }
+
+    /// One point stands for those beyond the most that the status keeps: it has the smallest of their numbers. In a plain Deployment,
+    /// pods that are there hold it themselves.
+    fn stand_for(&mut self, first: &AheadPoint) {
+        if self.is_plain {
+            return;
+        }
+        let desired = self.inventory.bounds.desired;
+        let limit = |point: &AheadPoint| points::counted(point.share.unwrap_or_default(), desired);
+        if let Some(known) = self.points().iter_mut().find(|point| is_more(point)) {
+            if limit(first) < limit(known) {
+                known.share = first.share;
+            }
+            return;
+        }
+        let time = ids::last(&self.status, MORE).map_or(1, |(time, _)| time.saturating_add(1));
+        let id = Id { name: MORE, revision: self.inventory.rollout_revision(), time }.to_string();
+        self.events.push(events::points_joined(&id, MARKS));
+        self.points().push(AheadPoint { id, seconds: None, side: Some(PausePoint::Before), ..first.clone() });
+    }
+
+    fn declared(&mut self) {
+        let inventory = self.inventory;
+        let old = inventory.old();
+        for point in inventory.spec.strategy.points() {
+            if point.after_updated.is_some() {
+                let Some(found) = self.new_id(&point.name, false) else { continue };
+                let updated = inventory.updated_count();
+                if let Some(limit) = points::exceeded(inventory, point) {
+                    if points::is_scaling(inventory) {
+                        continue;
+                    }
+                    let why = format!("it allows {limit} updated pods, and there are {updated}");
+                    self.skip(&found, "", PassedBy::NothingToHold, &why);
+                } else {
+                    self.points().push(AheadPoint { id: found.id, ..AheadPoint::default() });
+                }
+            } else if is_whole(inventory) {
+                for (place, opens) in places(inventory, point, old) {
+                    let name = place.held().label();
+                    let Some(found) = self.new_id(&name, false) else { continue };
+                    let at = place.barrier(inventory, old);
+                    match at.filter(|_| !opens) {
+                        Some(at) => {
+                            let share = Some(ahead_of(inventory, old.len() - at));
+                            let one = AheadPoint { id: found.id, share, ..AheadPoint::default() };
+                            let is_group =
+                                |point: &&AheadPoint| point.side.is_none() && point.share.is_some();
+                            let groups = self.points().iter().filter(is_group).count();
+                            if groups >= GROUPS { self.stand_for(&one) } else { self.points().push(one) }
+                        }
+                        None if opens => self.pass(&found.id, "", PassedBy::FirstGroup),
+                        None => self.behind_all(&found, ""),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The largest `maxUnavailable` of the rollout.
+    fn bounds(&mut self) {
+        let inventory = self.inventory;
+        let unavailable = if inventory.recreate() { 0 } else { inventory.spec.max_unavailable() };
+        let unavailable = i32::try_from(unavailable).unwrap_or(i32::MAX);
+        if let Some(from) = self.status.rollout.as_mut().and_then(|rollout| rollout.from.as_mut()) {
+            from.max_unavailable = from.max_unavailable.max(unavailable);
+        }
+    }
+
+    /// The begin and the end of `spec.paused`, and of points that are invalid.
+    fn paused(&mut self) {
+        let inventory = self.inventory;
+        let desired = inventory.spec.replicas;
+        // Without a set of the template, no updated pod can be made: a paused object gets none.
+        let stands = inventory.old_count() > 0
+            || !self.points().is_empty()
+            || inventory.current.is_none()
+            || !inventory.invalid_points.is_empty();
+        let rollout = self.status.rollout.as_ref();
+        let is_paused = rollout.is_some_and(|rollout| rollout.pause.is_some());
+        let stored = self.points().clone();
+        let hold = inventory.status.hold.as_ref();
+        let is_held = hold.is_some_and(|hold| stored.iter().any(|point| point.id == hold.id));
+        let points = Points::of(inventory);
+        let limit = points.lowest().filter(|_| is_held).map(|lowest| lowest.limit);
+        let updated = limit.unwrap_or_else(|| inventory.updated_count());
+        let limit = i32::try_from(updated).unwrap_or(i32::MAX);
+        let pause = match (inventory.stands(), is_paused) {
+            (true, false) if stands => Some(Share { limit, replicas: desired }),
+            (false, true) => {
+                let now = inventory.snapshot.now;
+                conditions::progressing_again(&mut self.status, reason::DEPLOYMENT_RESUMED, "resumed", now);
+                None
+            }
+            _ => return,
+        };
+        if let Some(rollout) = &mut self.status.rollout {
+            rollout.pause = pause;
+            rollout.completed &= pause.is_none();
+        }
+    }
+}
+
+/// Whether a place can be seen: there are old pods, and none is missing. Recreate does not replace missing ones.
+fn is_whole(inventory: &Inventory<'_>) -> bool {
+    let is_there =
+        inventory.active() >= inventory.bounds.desired || inventory.recreate() || create_failed(inventory);
+    inventory.old_count() > 0 && is_there
+}
+
+/// The places of a declared point among these pods, given in order, and whether it is that of the group of nodes which the rollout opens
+/// without a pause.
+pub(crate) fn places<'c>(
+    inventory: &'c Inventory<'_>,
+    point: &'c DeclaredPausePoint,
+    ranked_pods: &[RankedPod<'_>],
+) -> Vec<(Place<'c>, bool)> {
+    if point.between_node_groups.is_none() {
+        return vec![(Place { point, group: None }, false)];
+    }
+    let mut with_node = ranked_pods.iter().filter(|ranked| ranked.pod.facts.node.is_some()).peekable();
+    let first = with_node.peek().map(|ranked| ranked.group);
+    let groups: BTreeSet<Option<&str>> = with_node.map(|ranked| ranked.group).collect();
+    let is_begun = points::has_seen(inventory, &point.name);
+    let place = |group: Option<&str>| Place { point, group: group.map(ToOwned::to_owned) };
+    groups.into_iter().map(|group| (place(group), !is_begun && first == Some(group))).collect()
+}
+
+/// Whether it is the point that stands for others.
+fn is_more(point: &AheadPoint) -> bool {
+    Id::parse(&point.id).is_some_and(|id| id.name == MORE)
+}
+
+fn is_of(kept: &AheadPoint, ranked: &RankedPod<'_>) -> bool {
+    kept.side.is_some() && Id::parse(&kept.id).is_some_and(|id| id.name == ranked.pod.name)
+}
+
+/// How many updated pods there are while so many old pods are at or behind a point. Pods that are missing are at no side of it, but
+/// Recreate replaces none.
+fn ahead_of(inventory: &Inventory<'_>, behind: usize) -> Share {
+    let behind = i64::try_from(behind).unwrap_or(i64::MAX);
+    let desired = inventory.bounds.desired;
+    let there = if inventory.recreate() { desired } else { desired.min(inventory.active()) };
+    let narrow = |number: i64| i32::try_from(number).unwrap_or(i32::MAX);
+    Share { limit: narrow((there - behind).max(0)), replicas: narrow(there) }
+}

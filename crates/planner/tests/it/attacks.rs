@@ -1,0 +1,442 @@
+//! Ways past a pause point, or into a standstill, that a review found.
+
+use ordereddeployment_api::{AheadPoint, PausePoint, Share};
+use ordereddeployment_planner::Point;
+use serde_json::{Value, json};
+
+use crate::model::Cluster;
+
+fn running(replicas: i32, surge: i32, unavailable: i32, points: &Value) -> Cluster {
+    Cluster::running(&json!({
+        "replicas": replicas,
+        "strategy": {
+            "type": "RollingUpdate",
+            "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable},
+            "pausePoints": points,
+        },
+    }))
+}
+
+fn declare(cluster: &mut Cluster, points: &Value) {
+    cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(points.clone()).unwrap());
+    cluster.settle();
+}
+
+fn scale(cluster: &mut Cluster, replicas: i32) {
+    cluster.edit(|spec| spec.replicas = replicas);
+    cluster.settle();
+}
+
+fn held(cluster: &Cluster) -> Option<String> {
+    cluster.status().hold.map(|hold| hold.id)
+}
+
+#[test]
+fn an_image_and_no_replicas_together_keep_a_declared_place() {
+    for point in [json!({"beforePriority": 0}), json!({"betweenNodeGroups": "pool"})] {
+        let mut declared = point.clone();
+        declared["name"] = json!("pool");
+        let mut cluster = running(10, 1, 1, &json!([declared]));
+        cluster.edit(|spec| spec.replicas = 0);
+        cluster.set_image("v2");
+        cluster.settle();
+        scale(&mut cluster, 10);
+        assert!(held(&cluster).is_some_and(|id| id.starts_with("pool")), "{point}: {:?}", cluster.status());
+        assert!(cluster.of_image("v1") > 0, "{point}");
+    }
+}
+
+#[test]
+fn a_revision_that_somebody_gives_a_set_takes_no_point_away() {
+    let mut cluster = running(6, 1, 1, &json!([]));
+    cluster.prioritize(&[9, 8, 7]);
+    let name = cluster.pause_at(2, PausePoint::Before);
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(held(&cluster), Some(format!("{name}@2")));
+    let lost = cluster.pods.iter().position(|pod| pod.name == name).unwrap();
+    cluster.pods.remove(lost);
+    cluster.sets[0].revision = 100;
+    cluster.settle();
+    assert_eq!((held(&cluster), cluster.of_image("v2")), (Some(format!("{name}@101")), 2));
+}
+
+#[test]
+fn the_time_of_a_hold_counts_from_its_begin_without_the_time_at_zero() {
+    let point = |duration: &str| json!([{"name": "canary", "afterUpdated": 1, "duration": duration}]);
+    let mut cluster = running(4, 1, 1, &point("10m"));
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.tick(300);
+    scale(&mut cluster, 0);
+    cluster.tick(3600);
+    declare(&mut cluster, &point("1h"));
+    scale(&mut cluster, 4);
+    cluster.tick(600);
+    cluster.settle();
+    assert!(held(&cluster).is_some(), "an hour in all");
+    cluster.tick(3000);
+    cluster.settle();
+    assert!(cluster.is_complete());
+    // A duration that is added at zero.
+    let mut cluster = running(4, 1, 1, &json!([{"name": "canary", "afterUpdated": 1}]));
+    cluster.set_image("v2");
+    cluster.settle();
+    scale(&mut cluster, 0);
+    cluster.tick(7200);
+    declare(&mut cluster, &point("10m"));
+    scale(&mut cluster, 4);
+    cluster.tick(300);
+    cluster.settle();
+    assert!(held(&cluster).is_some(), "ten minutes with replicas");
+}
+
+#[test]
+fn a_point_that_waits_with_one_replica_does_not_become_a_timed_hold() {
+    let canary = json!([{"name": "canary", "afterUpdated": 1, "duration": "5m"}]);
+    let mut cluster = running(1, 0, 1, &canary);
+    cluster.set_image("v2");
+    cluster.settle();
+    declare(&mut cluster, &json!([{"name": "a", "afterUpdated": 5}, {"name": "b", "afterUpdated": 3}]));
+    declare(&mut cluster, &canary);
+    cluster.tick(3600);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), held(&cluster)), (1, None));
+}
+
+#[test]
+fn an_invalid_list_stops_a_rollout_without_an_old_pod() {
+    let wrong = json!([{"name": "a", "afterUpdated": 5}, {"name": "b", "afterUpdated": 3}]);
+    let mut cluster = running(1, 0, 1, &json!([]));
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(wrong.clone()).unwrap());
+    cluster.pods.clear();
+    cluster.set_image("v1");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (0, 1));
+}
+
+#[test]
+fn many_marks_beside_a_point_or_a_pod_of_the_same_name_hold_one_by_one() {
+    let mut cluster = running(80, 1, 1, &json!([{"name": "canary", "afterUpdated": 1}]));
+    // An adopted pod can have any name. The observer knows points by their names.
+    cluster.forged = true;
+    cluster.pod(3).name = "canary".to_owned();
+    for at in 0..70 {
+        cluster.pod(at).point = Point::At { side: PausePoint::Before, duration: Ok(None) };
+    }
+    cluster.set_image("v2");
+    cluster.settle();
+    let mut ids = Vec::new();
+    while let Some(id) = held(&cluster) {
+        ids.push(id);
+        cluster.resume();
+        cluster.settle();
+        assert!(ids.len() < 200, "{ids:?}");
+    }
+    assert!(cluster.is_complete());
+    let unique: std::collections::BTreeSet<_> = ids.iter().collect();
+    assert_eq!(unique.len(), ids.len());
+    for id in ["canary@2", "canary@2.2", "more@2"] {
+        assert!(ids.iter().any(|one| one == id), "{id}: {ids:?}");
+    }
+}
+
+#[test]
+fn more_is_no_name_of_a_declared_point() {
+    let mut cluster = running(3, 1, 1, &json!([{"name": "more", "afterUpdated": 1}]));
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(cluster.of_image("v2"), 0);
+    let stalled = cluster.status().condition("Stalled").unwrap().message.clone();
+    assert!(stalled.contains("choose another name"), "{stalled}");
+}
+
+#[test]
+fn pods_without_a_node_form_no_group_and_stop_nothing() {
+    let mut cluster = running(3, 1, 0, &json!([{"name": "zones", "betweenNodeGroups": "pool"}]));
+    for pod in &mut cluster.pods {
+        pod.facts.node = None;
+        pod.facts.ready = false;
+    }
+    cluster.set_image("v2");
+    cluster.settle();
+    assert!(cluster.is_complete(), "{:?}", cluster.status());
+}
+
+#[test]
+fn a_status_that_is_lost_in_a_rollout_begins_it_anew_without_a_hot_loop() {
+    let mut cluster = running(6, 1, 1, &json!([{"name": "canary", "afterUpdated": 2}]));
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.deployment.status = None;
+    cluster.forged = true;
+    cluster.settle();
+    assert!(held(&cluster).is_some() && cluster.of_image("v2") == 2, "{:?}", cluster.status());
+}
+
+#[test]
+fn pods_that_come_behind_a_mark_make_it_a_point() {
+    let mut cluster = running(4, 1, 1, &json!([]));
+    cluster.prioritize(&[4, 3, 2, 1]);
+    let name = cluster.pause_at(3, PausePoint::After);
+    cluster.set_image("v2");
+    cluster.step();
+    let at = cluster.pods.iter().position(|pod| pod.name == name).unwrap();
+    cluster.pods[at].facts.priority = Some(100);
+    cluster.settle();
+    assert!(held(&cluster).is_some_and(|id| id.starts_with(&name)), "{:?}", cluster.status());
+}
+
+#[test]
+fn a_forged_time_of_a_hold_is_no_overflow() {
+    let mut cluster = running(4, 1, 1, &json!([{"name": "canary", "afterUpdated": 1}]));
+    cluster.set_image("v2");
+    cluster.settle();
+    for elapsed in [i64::MIN, i64::MAX] {
+        let hold = cluster.deployment.status.as_mut().unwrap().hold.as_mut().unwrap();
+        hold.elapsed = Some(elapsed);
+        cluster.settle();
+        assert!(held(&cluster).is_some());
+    }
+    let points = cluster.deployment.status.as_mut().unwrap().rollout.as_mut().unwrap();
+    let share = Some(Share { limit: i32::MAX, replicas: i32::MAX });
+    points.points.as_mut().unwrap().push(AheadPoint { id: "x@2".into(), share, ..AheadPoint::default() });
+    cluster.settle();
+}
+
+fn canary(number: i32) -> Value {
+    json!([{"name": "canary", "afterUpdated": number}])
+}
+
+#[test]
+fn a_release_that_somebody_took_back_gets_no_more_pods_and_has_its_points_again() {
+    for replicas in [1, 2] {
+        let mut cluster = running(replicas, 1, 0, &canary(1));
+        cluster.set_image("v2");
+        cluster.settle();
+        assert!(held(&cluster).is_some());
+        // Back, and more replicas: they are of what served.
+        cluster.set_image("v1");
+        cluster.step();
+        scale(&mut cluster, 10);
+        assert!(cluster.is_complete(), "{:?}", cluster.status());
+        assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (10, 0));
+        cluster.set_image("v2");
+        cluster.settle();
+        assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("canary@4"), 1));
+    }
+}
+
+#[test]
+fn no_template_gets_past_its_points_by_going_back_without_replicas() {
+    let mut cluster = running(4, 1, 1, &canary(1));
+    cluster.set_image("v2");
+    cluster.settle();
+    scale(&mut cluster, 0);
+    cluster.set_image("v1");
+    cluster.settle();
+    cluster.set_image("v2");
+    cluster.settle();
+    scale(&mut cluster, 4);
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("canary@4"), 1));
+}
+
+#[test]
+fn going_back_makes_no_pod_of_a_retired_revision() {
+    let mut cluster = running(1, 1, 0, &json!([]));
+    cluster.set_image("v2");
+    cluster.settle();
+    declare(&mut cluster, &canary(1));
+    cluster.refused.insert("v3".to_owned());
+    cluster.set_image("v3");
+    cluster.settle();
+    cluster.set_image("v2");
+    cluster.settle();
+    assert!(cluster.is_complete(), "{:?}", cluster.status());
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (0, 1));
+    // The deadline does not abort it, to a revision that was replaced before.
+    cluster.edit(|spec| spec.progress_deadline_action = ordereddeployment_api::ProgressDeadlineAction::Abort);
+    cluster.set_image("v4");
+    cluster.settle();
+    cluster.broken.insert("v2".to_owned());
+    cluster.set_image("v2");
+    cluster.pods.clear();
+    cluster.settle_when_asked();
+    assert_eq!((cluster.status().aborted, cluster.of_image("v1")), (None, 0));
+}
+
+#[test]
+fn going_back_replaces_lost_pods_while_paused_too() {
+    for strategy in ["RollingUpdate", "Recreate"] {
+        let mut cluster = Cluster::running(&json!({"replicas": 4, "strategy": {"type": strategy}}));
+        cluster.set_image("v2");
+        cluster.step();
+        cluster.edit(|spec| spec.paused = true);
+        cluster.set_image("v1");
+        cluster.step();
+        cluster.pods.clear();
+        cluster.settle();
+        assert_eq!(cluster.of_image("v1"), 4, "{strategy}: {:?}", cluster.status());
+    }
+}
+
+#[test]
+fn a_place_limits_a_rollout_before_it_is_counted() {
+    let place = json!([{"name": "gate", "beforePriority": 100}]);
+    // A pod is lost just before.
+    let mut cluster = running(10, 10, 0, &place);
+    cluster.pods.remove(0);
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("gate@2"), 0));
+    // All are lost.
+    let mut cluster = running(4, 1, 1, &place);
+    cluster.pods.clear();
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("gate@2"), 0));
+    // More replicas come with the image.
+    let mut cluster = running(10, 5, 1, &place);
+    cluster.edit(|spec| spec.replicas = 20);
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("gate@2"), 0));
+}
+
+#[test]
+fn a_place_that_no_pod_could_show_is_ahead_after_no_replicas() {
+    let place = json!([{"name": "gate", "beforePriority": 100}]);
+    // A number becomes a place.
+    let mut cluster = running(4, 1, 1, &canary(1));
+    cluster.set_image("v2");
+    cluster.settle();
+    scale(&mut cluster, 0);
+    declare(&mut cluster, &place);
+    scale(&mut cluster, 10);
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("gate@2"), 0));
+    // A retry.
+    let mut cluster = running(4, 1, 1, &place);
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.request_abort(2);
+    cluster.settle();
+    scale(&mut cluster, 0);
+    cluster.request_retry(2);
+    cluster.settle();
+    scale(&mut cluster, 4);
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("gate@3"), 0));
+}
+
+#[test]
+fn a_mark_on_the_first_pod_lets_no_updated_pod_be_when_others_are_lost() {
+    let mut cluster = running(10, 1, 1, &json!([]));
+    cluster.prioritize(&[9]);
+    let name = cluster.pause_at(0, PausePoint::Before);
+    cluster.pods.truncate(6);
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((held(&cluster), cluster.of_image("v2")), (Some(format!("{name}@2")), 0));
+}
+
+#[test]
+fn a_point_ahead_of_a_retry_is_not_passed_by_fewer_replicas() {
+    let mut cluster = running(10, 1, 1, &json!([{"name": "half", "afterUpdated": "50%"}]));
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.request_abort(2);
+    cluster.step();
+    cluster.step();
+    assert!(cluster.of_image("v2") > 1);
+    cluster.edit(|spec| spec.replicas = 2);
+    cluster.request_retry(2);
+    cluster.settle();
+    scale(&mut cluster, 10);
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("half@3"), 5));
+}
+
+#[test]
+fn no_updated_pod_is_made_while_an_invalid_list_hides_a_number() {
+    let mut cluster = running(4, 1, 1, &canary(1));
+    cluster.set_image("v2");
+    cluster.settle();
+    let wrong = json!([{"name": "a", "afterUpdated": 5}, {"name": "b", "afterUpdated": 3}]);
+    declare(&mut cluster, &wrong);
+    scale(&mut cluster, 40);
+    assert_eq!(cluster.of_image("v2"), 1);
+    declare(&mut cluster, &canary(1));
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("canary@2"), 1));
+}
+
+#[test]
+fn what_an_abort_goes_back_to_is_kept_until_another_revision_served() {
+    let mut cluster = running(4, 1, 1, &json!([]));
+    cluster.edit(|spec| spec.revision_history_limit = 0);
+    scale(&mut cluster, 0);
+    cluster.broken.insert("v2".to_owned());
+    cluster.set_image("v2");
+    cluster.settle();
+    scale(&mut cluster, 4);
+    cluster.request_abort(2);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (4, 0), "{:?}", cluster.status());
+}
+
+#[test]
+fn who_waits_at_a_point_with_one_replica_is_not_aborted_by_the_deadline() {
+    let mut cluster = running(1, 0, 1, &canary(1));
+    cluster.edit(|spec| {
+        spec.progress_deadline_seconds = 60;
+        spec.progress_deadline_action = ordereddeployment_api::ProgressDeadlineAction::Abort;
+    });
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.tick(3600);
+    cluster.settle();
+    assert_eq!(cluster.status().aborted, None);
+}
+
+#[test]
+fn a_mark_with_a_smaller_number_takes_the_place_of_a_larger_one() {
+    let mut cluster = running(80, 1, 1, &json!([]));
+    let priorities: Vec<i32> = (0..80).rev().collect();
+    cluster.prioritize(&priorities);
+    for at in 10..75 {
+        cluster.pause_at(at, PausePoint::Before);
+    }
+    cluster.set_image("v2");
+    cluster.step();
+    let late = cluster.pause_at(5, PausePoint::Before);
+    cluster.settle();
+    assert_eq!(cluster.count_events("PausePointsJoined"), 1);
+    assert_eq!((held(&cluster), cluster.of_image("v2")), (Some(format!("{late}@2")), 5));
+    let mut ids = std::collections::BTreeSet::new();
+    while let Some(id) = held(&cluster) {
+        assert!(ids.insert(id.clone()), "{id} comes again");
+        cluster.resume();
+        cluster.settle();
+    }
+    assert!(cluster.is_complete());
+    assert!(ids.len() >= 65, "{}", ids.len());
+}
+
+#[test]
+fn more_groups_than_the_status_keeps_stop_nothing_else() {
+    let groups = json!([{"name": "hosts", "betweenNodeGroups": "host"}]);
+    let mut cluster = running(1030, 1, 1, &groups);
+    cluster.forged = true;
+    for at in 0..cluster.pods.len() {
+        let node: std::sync::Arc<str> = format!("h{at:04}").into();
+        let labels = [("host".to_owned(), node.to_string())].into();
+        let facts = ordereddeployment_sorter::NodeFacts { labels, ..Default::default() };
+        cluster.nodes.insert(std::sync::Arc::clone(&node), facts);
+        cluster.pods[at].facts.node = Some(node);
+    }
+    cluster.set_image("v2");
+    for _ in 0..6 {
+        cluster.step();
+    }
+    let points = cluster.status().rollout.unwrap().points.unwrap();
+    assert!(points.len() <= ordereddeployment_api::limits::POINTS, "{}", points.len());
+}
