@@ -194,6 +194,9 @@ impl History {
         let is_over = view.status.rollout.as_ref().is_some_and(|rollout| rollout.completed);
         self.is_rollout &= !(self.is_ending && is_over);
         let is_new = self.template_of(&view);
+        let has_set = |uid: &str| snapshot.sets.iter().any(|set| !set.terminating && *set.uid == *uid);
+        let last = self.served.iter().rev().find(|(_, uid)| has_set(uid));
+        self.is_return = last.is_some_and(|(served, _)| *served == self.template);
         // A smaller number of replicas may not be reached yet.
         let is_reached = count(view.pods.len()) <= view.desired;
         self.desired = if is_reached { view.desired } else { self.desired.max(view.desired) };
@@ -280,9 +283,6 @@ impl History {
         self.present =
             self.points.iter().map(|((name, _), number)| (name.clone(), what_of(name, *number))).collect();
         self.template = key;
-        let has_set = |uid: &str| view.snapshot.sets.iter().any(|set| !set.terminating && *set.uid == *uid);
-        let last = self.served.iter().rev().find(|(_, uid)| has_set(uid));
-        self.is_return = last.is_some_and(|(served, _)| *served == self.template);
         // A smaller number of replicas may not be reached yet.
         self.before = self.desired.max(count(view.old().count()));
         (self.aborts, self.are_all_passed, self.unavailable) = (false, false, 0);
@@ -421,11 +421,17 @@ impl History {
             let first = found.iter().filter_map(|(_, at)| *at).min();
             for (name, at) in found {
                 let opens = point.between_node_groups.is_some() && !is_begun && at == first;
-                let number = at.filter(|_| !opens).map(|at| Number::Counted {
-                    limit: (there - count(old.len() - at)).max(0),
-                    replicas: there,
+                let counted = |limit: i64, replicas| Number::Counted {
+                    limit: limit.max(0),
+                    replicas,
                     side: Side::Place,
+                };
+                let shown = at.map(|at| counted(there - count(old.len() - at), there));
+                let number = shown.or_else(|| {
+                    let hidden = hidden(view, point);
+                    (hidden > 0).then(|| counted(view.desired - hidden, view.desired))
                 });
+                let number = number.filter(|_| !opens);
                 let is_grouped = point.between_node_groups.is_some();
                 self.first_seen(&name, if is_grouped { What::Group } else { What::Place }, number);
                 if opens {
@@ -463,7 +469,7 @@ impl History {
         let points = view.snapshot.deployment.spec.strategy.points().filter(move |_| counts);
         let places = points.filter(|point| point.after_updated.is_none());
         let uncounted = places.filter(move |point| {
-            (point.between_node_groups.is_none() || is_none || has_node) && !self.has_counted(&point.name)
+            (point.between_node_groups.is_none() || has_node) && !self.has_counted(&point.name)
         });
         uncounted.map(|point| point.name.as_str())
     }
@@ -529,13 +535,16 @@ impl History {
                 Some(Number::Spec) => {
                     let points = view.snapshot.deployment.spec.strategy.points();
                     let held = self.hold.as_ref().filter(|held| held.point.0 == *name && desired > 1);
-                    let share = held.map_or(desired, |held| counted(held.share.0, held.share.1, desired));
+                    let of_hold = held.map(|held| counted(held.share.0, held.share.1, desired));
+                    let share = of_hold.unwrap_or(desired);
                     let mut own = points
                         .filter(|point| point.name == *name && point.after_updated.is_some())
                         .peekable();
                     if own.peek().is_none() && view.has_invalid_points {
                         // Its number is not known: there get no more than there are.
-                        limits.push((name.as_str(), updated.min(share)));
+                        let there = self.hold.as_ref().filter(|held| held.point.0 == *name);
+                        let there = there.map_or(updated, |held| held.share.0);
+                        limits.push((name.as_str(), there.min(share)));
                     }
                     limits.extend(own.map(|point| (name.as_str(), of_number(point, view).min(share))));
                 }
@@ -597,7 +606,7 @@ impl History {
         // Which group of nodes is opened without a pause depends on when a point was first seen.
         let is_early = number == Some(Some(Number::Exceeded))
             || (is_number && number.is_none())
-            || (name.contains('.') && number == Some(None));
+            || (declared(view).get(first_of(name)) == Some(&What::Group) && number == Some(None));
         if self.returns(view) || is_early || name == MORE {
             // It gets less far than it may.
             return None;
@@ -862,12 +871,28 @@ fn in_seconds(duration: std::time::Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Whether places can be counted: there are old pods, and no pod is missing.
+/// Whether places can be counted: there are old pods, and no pod is missing, or they have been refused for a while.
 fn is_countable(view: &View<'_>) -> bool {
-    let is_whole = count(view.pods.len()) >= view.desired
-        || view.recreates()
-        || view.snapshot.failure.as_ref().is_some_and(|one| one.what == FailureKind::Create);
-    view.old().next().is_some() && is_whole
+    let refused = view.snapshot.failure.as_ref().filter(|one| one.what == FailureKind::Create);
+    let lasts = |since: Timestamp| view.snapshot.now.duration_since(since).as_secs() >= 10;
+    let is_refused = refused.is_some_and(|failure| lasts(failure.since));
+    let is_whole = count(view.pods.len()) >= view.desired || view.recreates();
+    if view.old().next().is_none() {
+        return view.updated() == 0 && is_refused;
+    }
+    is_whole || is_refused
+}
+
+/// How many pods can get behind a place that shows none: those that are missing, and those that have no node yet.
+fn hidden(view: &View<'_>, point: &DeclaredPausePoint) -> i64 {
+    let is_refilled = !view.recreates() || view.old().next().is_none();
+    let missing = if is_refilled { (view.desired - count(view.pods.len())).max(0) } else { 0 };
+    let rules = view.snapshot.deployment.spec.deletion_order.as_ref();
+    let has_rules =
+        rules.and_then(|order| order.node_priorities.as_ref()).is_some_and(|rules| !rules.is_empty());
+    let by_node = point.before_nodes.is_some() || (point.before_priority.is_some() && has_rules);
+    let unassigned = view.old().filter(|active| by_node && active.pod.facts.node.is_none()).count();
+    if view.desired > 0 { missing + count(unassigned) } else { 0 }
 }
 
 /// Whether the nodes that this point asks for were read.

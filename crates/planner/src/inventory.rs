@@ -288,16 +288,11 @@ impl<'a> Inventory<'a> {
     pub(crate) fn returns(&self) -> bool {
         let own = self.current.filter(|set| !set.terminating).and_then(|set| set.served);
         let Some(own) = own.filter(|served| *served > 0) else { return false };
-        let others = self.sets.iter().filter(|of| !of.updated && !of.set.terminating);
-        let rollout = self.status.rollout.as_ref().filter(|rollout| rollout.template_hash == self.hash);
-        // A set that somebody deletes has served, too.
-        let from = rollout.and_then(|rollout| rollout.from.as_ref());
-        let from = from.filter(|from| self.usable_sets().all(|set| set.hash != from.template_hash));
-        let last = others.filter_map(|of| of.set.served).chain(from.map(|from| from.revision)).max();
+        let mut others = self.sets.iter().filter(|of| !of.updated && !of.set.terminating);
         self.bounds.desired > 0
             && !self.aborts()
             && !self.revision.needs_comparison()
-            && last.is_none_or(|last| last < own)
+            && others.all(|of| of.set.served < Some(own))
     }
 
     /// Whether the rollout is aborted.

@@ -1,5 +1,6 @@
 //! Pods to create and to delete, and the limits of their number.
 
+use jiff::SignedDuration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -87,6 +88,15 @@ pub(crate) fn reliable(inventory: &Inventory<'_>) -> i64 {
 /// Whether creates failed in the last act.
 pub(crate) fn create_failed(inventory: &Inventory<'_>) -> bool {
     inventory.snapshot.failure.as_ref().is_some_and(|failure| failure.what == FailureKind::Create)
+}
+
+/// How long creates must be refused, or wait for a backoff, before a rollout no longer counts on them.
+pub(crate) const NO_CREATES: SignedDuration = SignedDuration::from_secs(10);
+
+/// Whether the API server has refused creates for some time.
+pub(crate) fn are_creates_refused(inventory: &Inventory<'_>) -> bool {
+    let refused = inventory.snapshot.failure.as_ref().filter(|failure| failure.what == FailureKind::Create);
+    refused.is_some_and(|failure| inventory.snapshot.now.duration_since(failure.since) >= NO_CREATES)
 }
 
 /// Whether a terminating pod of an older revision still runs.

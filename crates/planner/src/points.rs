@@ -242,10 +242,16 @@ fn one<'c>(inventory: &'c Inventory<'_>, kept: &'c AheadPoint) -> Option<Ahead<'
             let mut points = inventory.spec.strategy.points().filter(|point| point.name == id.name);
             let number = points.find_map(|point| Some((point, point.limit(inventory.spec.replicas, surge)?)));
             let Some((point, number)) = number else {
-                // Its number is not known: there get no more than there are.
+                // Its number is not known: there get no more than there are, or were when its hold began.
                 let most = if desired == 1 { surge.min(1) } else { desired - 1 };
-                let most = most.min(inventory.updated_count());
-                return unknown(inventory, kept, Kind::Number, at_its_hold(inventory, &kept.id, most).max(0));
+                let hold = inventory.status.hold.as_ref().filter(|hold| hold.id == kept.id);
+                let there = hold.and_then(|hold| hold.limit).map_or(inventory.updated_count(), i64::from);
+                return unknown(
+                    inventory,
+                    kept,
+                    Kind::Number,
+                    at_its_hold(inventory, &kept.id, most.min(there)).max(0),
+                );
             };
             limit = at_its_hold(inventory, &kept.id, number);
             (barrier, rank) = (None, (1, index(&point.name)));
@@ -383,8 +389,8 @@ fn is_uncounted(inventory: &Inventory<'_>) -> bool {
                 && exceeded(inventory, point).is_some()
                 && !is_known(inventory, &point.name);
         }
-        (point.between_node_groups.is_none() || inventory.old_count() == 0)
-            && !has_seen(inventory, &point.name)
+        let can_show = inventory.old_count() > 0 || inventory.updated_count() == 0;
+        point.between_node_groups.is_none() && can_show && !has_seen(inventory, &point.name)
     };
     inventory.is_rollout()
         && !inventory.returns()
@@ -392,9 +398,7 @@ fn is_uncounted(inventory: &Inventory<'_>) -> bool {
         && inventory.invalid_points.is_empty()
         && !inventory.revision.needs_comparison()
         && match inventory.old_count() {
-            0 => {
-                inventory.updated_count() == 0 && (inventory.bounds.desired == 0 || inventory.back.is_some())
-            }
+            0 => inventory.bounds.desired == 0 || inventory.back.is_some(),
             _ => inventory.old_target().is_some(),
         }
         && (points.any(is_unseen) || is_unseen_group(inventory))

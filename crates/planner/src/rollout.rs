@@ -8,16 +8,16 @@ use ordereddeployment_api::{Blocked, UnavailablePods, names::reason};
 use crate::conditions::seconds;
 use crate::inventory::{Inventory, RankedPod};
 use crate::phase::State;
-use crate::pod_changes::{Budget, PodChanges, create, create_failed, groups, old_terminating, reliable};
+use crate::pod_changes::{
+    Budget, NO_CREATES, PodChanges, are_creates_refused, create, create_failed, groups, old_terminating,
+    reliable,
+};
 use crate::points::Ahead;
 use crate::{Decision, DryRun, FailureKind, Purpose, Read, hold, scaling};
 
 /// How long a rollout is blocked at a pause point before `Stalled` says so: a pod that is
 /// unready for a moment needs no attention.
 const BLOCKED_GRACE: SignedDuration = SignedDuration::from_secs(60);
-
-/// How long creates must be refused, or wait for a backoff, before a rollout no longer counts on them.
-const NO_CREATES: SignedDuration = SignedDuration::from_secs(10);
 
 /// The most pods that a message names.
 const NAMED: usize = 5;
@@ -225,14 +225,13 @@ fn blocked_since(inventory: &Inventory<'_>, id: &str) -> Blocked {
 /// wanted pods have waited that long for a backoff. That counts like a reached ceiling.
 fn no_creates(inventory: &Inventory<'_>, changes: &PodChanges) -> bool {
     let waited = |since: Timestamp| inventory.snapshot.now.duration_since(since) >= NO_CREATES;
-    let refused = inventory.snapshot.failure.as_ref().filter(|failure| failure.what == FailureKind::Create);
     let backed_off = !changes.creates.contains_key(&inventory.hash) && inventory.delayed_since().any(waited);
-    refused.is_some_and(|failure| waited(failure.since)) || backed_off
+    are_creates_refused(inventory) || backed_off
 }
 
 /// When refused creates count as impossible, if that is in the future.
 pub(crate) fn no_creates_at(inventory: &Inventory<'_>) -> Option<Timestamp> {
-    if inventory.old_count() == 0 || inventory.recreate() {
+    if inventory.old_count() == 0 && !inventory.is_rollout() {
         return None;
     }
     let refused = inventory.snapshot.failure.as_ref().filter(|failure| failure.what == FailureKind::Create);

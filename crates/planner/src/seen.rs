@@ -12,15 +12,16 @@ use ordereddeployment_api::{
 
 use crate::conditions::{self, seconds};
 use crate::ids::{self, Id};
-use crate::inventory::{Inventory, RankedPod};
-use crate::pod_changes::create_failed;
+use crate::inventory::{Inventory, RankedPod, count};
+use crate::node_rules::rules_of;
+use crate::pod_changes::are_creates_refused;
 use crate::points::{self, MORE, Place, Points, has_mark};
 use crate::{Decision, Event, Point, Read, Record, events};
 
 /// The most marks on pods that a status keeps.
 const MARKS: usize = 64;
 /// The most places that a status keeps.
-const GROUPS: usize = 512;
+const PLACES: usize = 512;
 
 /// The change of the stored points, if there is one. For a plain Deployment, `spec.paused` is how a hold is carried out.
 pub(crate) fn see(inventory: &Inventory<'_>, is_plain: bool) -> Option<Decision> {
@@ -197,21 +198,25 @@ impl Seen<'_, '_> {
             let seconds = duration.unwrap_or(None).map(points::whole_seconds);
             new.push(AheadPoint { id: found.id, share, side: Some(*side), seconds });
         }
-        let limit =
-            |point: &AheadPoint| points::counted(point.share.unwrap_or_default(), inventory.bounds.desired);
+        self.keep(new, MARKS, |point| point.side.is_some() && !is_more(point));
+    }
+
+    /// Of these points and those of the same kind that are stored, the ones with the smallest numbers. Another one stands for the rest.
+    fn keep(&mut self, mut new: Vec<AheadPoint>, most: usize, is_one: fn(&AheadPoint) -> bool) {
+        let desired = self.inventory.bounds.desired;
+        let limit = |point: &AheadPoint| points::counted(point.share.unwrap_or_default(), desired);
         new.sort_by_key(limit);
-        let is_mark = |point: &AheadPoint| point.side.is_some() && !is_more(point);
-        if self.points().iter().filter(|point| is_mark(point)).count() + new.len() <= MARKS {
+        if self.points().iter().filter(|point| is_one(point)).count() + new.len() <= most {
             self.points().append(&mut new);
             return;
         }
-        let (mut marks, others): (Vec<_>, Vec<_>) =
-            std::mem::take(self.points()).into_iter().partition(is_mark);
-        marks.append(&mut new);
-        marks.sort_by_key(limit);
-        let rest = marks.split_off(MARKS);
+        let (mut kept, others): (Vec<_>, Vec<_>) =
+            std::mem::take(self.points()).into_iter().partition(is_one);
+        kept.append(&mut new);
+        kept.sort_by_key(limit);
+        let rest = kept.split_off(most);
         *self.points() = others;
-        self.points().append(&mut marks);
+        self.points().append(&mut kept);
         if let Some(first) = rest.first() {
             self.stand_for(first);
         }
@@ -240,6 +245,7 @@ impl Seen<'_, '_> {
     fn declared(&mut self) {
         let inventory = self.inventory;
         let old = inventory.old();
+        let mut new = Vec::new();
         for point in inventory.spec.strategy.points() {
             if point.after_updated.is_some() {
                 let Some(found) = self.new_id(&point.name, false) else { continue };
@@ -253,26 +259,27 @@ impl Seen<'_, '_> {
                 } else {
                     self.points().push(AheadPoint { id: found.id, ..AheadPoint::default() });
                 }
-            } else if is_whole(inventory) {
+            } else if is_countable(inventory) {
                 for (place, opens) in places(inventory, point, old) {
                     let name = place.held().label();
                     let Some(found) = self.new_id(&name, false) else { continue };
-                    let at = place.barrier(inventory, old);
-                    match at.filter(|_| !opens) {
-                        Some(at) => {
-                            let share = Some(ahead_of(inventory, old.len() - at));
-                            let one = AheadPoint { id: found.id, share, ..AheadPoint::default() };
-                            let is_group =
-                                |point: &&AheadPoint| point.side.is_none() && point.share.is_some();
-                            let groups = self.points().iter().filter(is_group).count();
-                            if groups >= GROUPS { self.stand_for(&one) } else { self.points().push(one) }
-                        }
-                        None if opens => self.pass(&found.id, "", PassedBy::FirstGroup),
-                        None => self.behind_all(&found, ""),
+                    if opens {
+                        self.pass(&found.id, "", PassedBy::FirstGroup);
+                        continue;
                     }
+                    let at = place.barrier(inventory, old);
+                    let Some(share) = at.map_or_else(
+                        || hidden(inventory, point),
+                        |at| Some(ahead_of(inventory, old.len() - at)),
+                    ) else {
+                        self.behind_all(&found, "");
+                        continue;
+                    };
+                    new.push(AheadPoint { id: found.id, share: Some(share), ..AheadPoint::default() });
                 }
             }
         }
+        self.keep(new, PLACES, |point| point.side.is_none() && point.share.is_some());
     }
 
     /// The largest `maxUnavailable` of the rollout.
@@ -319,11 +326,28 @@ impl Seen<'_, '_> {
     }
 }
 
-/// Whether a place can be seen: there are old pods, and none is missing. Recreate does not replace missing ones.
-fn is_whole(inventory: &Inventory<'_>) -> bool {
-    let is_there =
-        inventory.active() >= inventory.bounds.desired || inventory.recreate() || create_failed(inventory);
-    inventory.old_count() > 0 && is_there
+/// Whether a place can be counted: there are old pods, and none is missing. Recreate does not replace missing ones, and where the
+/// API server refuses pods, the missing ones do not come.
+fn is_countable(inventory: &Inventory<'_>) -> bool {
+    let is_whole = inventory.active() >= inventory.bounds.desired || inventory.recreate();
+    match inventory.old_count() {
+        0 => inventory.updated_count() == 0 && are_creates_refused(inventory),
+        _ => is_whole || are_creates_refused(inventory),
+    }
+}
+
+/// The number of a place that shows no pod, if pods that are missing, or have no node yet, can get behind it.
+fn hidden(inventory: &Inventory<'_>, point: &DeclaredPausePoint) -> Option<Share> {
+    let desired = inventory.bounds.desired;
+    let is_refilled = !inventory.recreate() || inventory.old_count() == 0;
+    let missing = if is_refilled { (desired - inventory.active()).max(0) } else { 0 };
+    let by_node = point.before_nodes.is_some()
+        || (point.before_priority.is_some() && !rules_of(inventory.spec).is_empty());
+    let unassigned = inventory.old().iter().filter(|ranked| by_node && ranked.pod.facts.node.is_none());
+    let hidden = missing + count(unassigned);
+    let narrow = |number: i64| i32::try_from(number).unwrap_or(i32::MAX);
+    let share = Share { limit: narrow((desired - hidden).max(0)), replicas: narrow(desired) };
+    (hidden > 0 && desired > 0).then_some(share)
 }
 
 /// The places of a declared point among these pods, given in order, and whether it is that of the group of nodes which the rollout opens

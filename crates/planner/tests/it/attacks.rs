@@ -440,3 +440,80 @@ fn more_groups_than_the_status_keeps_stop_nothing_else() {
     let points = cluster.status().rollout.unwrap().points.unwrap();
     assert!(points.len() <= ordereddeployment_api::limits::POINTS, "{}", points.len());
 }
+
+#[test]
+fn pods_that_have_no_node_yet_do_not_hide_a_place() {
+    let place = json!([{"name": "gate", "beforeNodes": {"matchLabels": {"pool": "n1"}}}]);
+    for strategy in ["RollingUpdate", "Recreate"] {
+        let strategy = json!({"type": strategy, "pausePoints": place});
+        let mut cluster = Cluster::running(&json!({"replicas": 4, "strategy": strategy}));
+        cluster.pods.clear();
+        cluster.set_image("v2");
+        while cluster.pods.len() < 4 {
+            cluster.step();
+        }
+        for pod in &mut cluster.pods {
+            pod.facts.node = None;
+            pod.facts.ready = false;
+        }
+        cluster.rest();
+        assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("gate@2"), 0), "{strategy}");
+    }
+}
+
+#[test]
+fn a_place_is_counted_where_the_api_server_refuses_old_pods() {
+    let mut cluster = running(4, 1, 1, &json!([{"name": "gate", "beforePriority": 100}]));
+    cluster.pods.clear();
+    cluster.refused.insert("v1".to_owned());
+    cluster.set_image("v2");
+    cluster.rest();
+    assert_eq!((held(&cluster), cluster.of_image("v2")), (None, 0));
+    cluster.tick(11);
+    cluster.rest();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("gate@2"), 0));
+    cluster.resume();
+    cluster.settle();
+    assert!(cluster.is_complete(), "{:?}", cluster.status());
+}
+
+#[test]
+fn one_failed_request_does_not_show_a_place_as_empty() {
+    let mut cluster = running(10, 10, 0, &json!([{"name": "gate", "beforePriority": 0}]));
+    cluster.prioritize(&[5]);
+    cluster.pods.truncate(1);
+    cluster.set_image("v2");
+    cluster.breaks_after = Some(0);
+    cluster.step();
+    cluster.step();
+    cluster.breaks_after = None;
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("gate@2"), 1));
+}
+
+#[test]
+fn a_set_that_is_gone_does_not_stop_the_way_back() {
+    let mut cluster = running(4, 1, 1, &json!([]));
+    cluster.set_image("v2");
+    cluster.settle();
+    declare(&mut cluster, &canary(1));
+    cluster.set_image("v1");
+    cluster.settle();
+    cluster.set_image("v2");
+    cluster.step();
+    cluster.delete_set(0);
+    cluster.settle();
+    assert_eq!((held(&cluster), cluster.of_image("v2")), (None, 4), "{:?}", cluster.status());
+}
+
+#[test]
+fn a_lost_canary_comes_back_in_a_hold_with_an_invalid_list() {
+    let mut cluster = running(10, 0, 1, &canary(1));
+    cluster.set_image("v2");
+    cluster.settle();
+    declare(&mut cluster, &json!([{"name": "a", "afterUpdated": 5}, {"name": "b", "afterUpdated": 3}]));
+    let lost = cluster.pods.iter().position(|pod| cluster.image(pod) == "v2").unwrap();
+    cluster.pods.remove(lost);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (9, 1));
+}
