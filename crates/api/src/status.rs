@@ -471,6 +471,11 @@ impl OrderedDeploymentStatus {
             || last.is_some_and(|passed| !matches!(passed.by, PassedBy::Removal | PassedBy::NothingBehind))
     }
 
+    /// The pause points ahead that this rollout stores.
+    pub fn points(&self) -> impl Iterator<Item = &AheadPoint> {
+        self.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten())
+    }
+
     /// Whether all pause points of this rollout were passed at once.
     #[must_use]
     pub fn has_passed_all(&self) -> bool {

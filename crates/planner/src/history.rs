@@ -109,7 +109,7 @@ fn last_replicas(inventory: &Inventory<'_>) -> i32 {
 
 /// In a suspension, the marks and places that were ahead stay ahead: with the number of the rollout that begins.
 fn carried(inventory: &Inventory<'_>, revision: i64) -> Vec<AheadPoint> {
-    let stored = inventory.status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+    let stored = inventory.status.points();
     let kept = stored.filter(|point| point.share.is_some());
     let renamed = kept.filter_map(|point| {
         let id = Id { revision, time: 1, ..Id::parse(&point.id)? };

@@ -203,7 +203,7 @@ fn passed(
 
 /// The UID of the pod with that mark; empty for a declared point. `?` if the pod is gone.
 pub(crate) fn uid_of_mark(inventory: &Inventory<'_>, id: &str) -> String {
-    let mut stored = inventory.status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+    let mut stored = inventory.status.points();
     let is_mark = stored.any(|point| point.id == id && point.side.is_some());
     let name = Id::parse(id).map(|id| id.name).filter(|_| is_mark);
     let Some(name) = name else { return String::new() };

@@ -187,7 +187,7 @@ fn all<'c>(inventory: &'c Inventory<'_>) -> Vec<Ahead<'c>> {
     let status = inventory.status;
     let desired = inventory.bounds.desired;
     let surge = inventory.bounds.ceiling - desired;
-    let kept = status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+    let kept = status.points();
     let has_none = status.has_passed_all() || inventory.returns();
     let mut ahead: Vec<_> = kept.filter(|_| !has_none).filter_map(|kept| one(inventory, kept)).collect();
     if let Some(pause) = status.rollout.as_ref().and_then(|rollout| rollout.pause) {
@@ -300,13 +300,7 @@ fn invalid<'c>(inventory: &Inventory<'_>) -> Option<Ahead<'c>> {
 /// Marks and places that are not stored.
 fn unstored<'c>(inventory: &'c Inventory<'_>) -> impl Iterator<Item = Ahead<'c>> {
     let old = inventory.old();
-    let stored: Vec<Id<'_>> = inventory
-        .status
-        .rollout
-        .iter()
-        .flat_map(|rollout| rollout.points.iter().flatten())
-        .filter_map(|point| Id::parse(&point.id))
-        .collect();
+    let stored: Vec<Id<'_>> = inventory.status.points().filter_map(|point| Id::parse(&point.id)).collect();
     let revision = inventory.rollout_revision();
     let marks = old.iter().enumerate().filter_map(move |(at, ranked)| {
         let (side, name) = (ranked.point?, ranked.pod.name.as_str());
@@ -350,7 +344,7 @@ pub(crate) fn whole_seconds(duration: std::time::Duration) -> i64 {
 
 /// Whether a declared point of that name is ahead or passed.
 pub(crate) fn is_known(inventory: &Inventory<'_>, name: &str) -> bool {
-    let mut stored = inventory.status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+    let mut stored = inventory.status.points();
     let is_it = |id: &str| Id::parse(id).is_some_and(|id| id.name == name);
     stored.any(|point| point.side.is_none() && is_it(&point.id))
         || last(inventory.status, name).is_some_and(|(_, by)| by != PassedBy::Removal)
@@ -358,7 +352,7 @@ pub(crate) fn is_known(inventory: &Inventory<'_>, name: &str) -> bool {
 
 /// Whether a declared place of that name, or with `betweenNodeGroups` one of its groups, was seen in this rollout.
 pub(crate) fn has_seen(inventory: &Inventory<'_>, name: &str) -> bool {
-    let stored = inventory.status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+    let stored = inventory.status.points();
     let stored = stored.filter(|point| point.side.is_none() && point.share.is_some()).map(|point| &point.id);
     let passed = inventory.status.passed.iter().flatten();
     let passed = passed.filter(|passed| passed.pod_uid.is_empty() && passed.by != PassedBy::Removal);

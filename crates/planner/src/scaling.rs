@@ -145,7 +145,7 @@ fn in_proportion(inventory: &Inventory<'_>) -> (i64, i64) {
 
 /// These pods as scaling takes them: in the order, those with a pause point ahead behind all others, the held pod last.
 fn victims<'c, 'a>(inventory: &Inventory<'_>, part: &'c [RankedPod<'a>]) -> Vec<&'c RankedPod<'a>> {
-    let stored = inventory.status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+    let stored = inventory.status.points();
     let marks = stored.filter(|point| point.side.is_some()).filter_map(|point| Id::parse(&point.id));
     let marked: BTreeSet<&str> = marks.map(|id| id.name).collect();
     let held = inventory.status.hold.as_ref().filter(|hold| hold.declared.is_none());

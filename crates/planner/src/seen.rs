@@ -109,7 +109,7 @@ impl Seen<'_, '_> {
 
     /// The id of a point that is not known yet; `None` for one that is ahead or passed. A pod and a declared point can have one name.
     fn new_id(&self, name: &str, is_mark: bool) -> Option<NewId> {
-        let stored = self.status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+        let stored = self.status.points();
         let ahead = stored.map(|point| (&point.id, point.side.is_some(), None));
         let passed = self.status.passed.iter().flatten();
         let passed = passed.map(|one| (&one.id, !one.pod_uid.is_empty(), Some(one.by)));

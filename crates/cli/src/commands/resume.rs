@@ -116,7 +116,7 @@ fn id_of(name: &str, point: &str, status: &OrderedDeploymentStatus) -> Result<St
     }
     let held = status.hold.iter().map(|hold| &hold.id);
     let stands = status.blocked.iter().map(|blocked| &blocked.id);
-    let ahead = status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+    let ahead = status.points();
     let passed = status.passed.iter().flatten().map(|passed| &passed.id);
     let mut ids = held.chain(stands).chain(ahead.map(|point| &point.id)).chain(passed);
     let found = ids.find(|id| id.rsplit_once('@').is_some_and(|(of, _)| of == point));
@@ -311,7 +311,7 @@ fn is_passed(name: &str, id: &str, status: &OrderedDeploymentStatus, point: Opti
     if status.rollout.as_ref().is_none_or(|rollout| rollout.revision.to_string() != revision) {
         return false;
     }
-    let mut ahead = status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+    let mut ahead = status.points();
     if ahead.any(|ahead| ahead.id == id) {
         return false;
     }
