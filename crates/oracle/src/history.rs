@@ -11,7 +11,7 @@ use ordereddeployment_api::names::{ALL_POINTS, condition, reason};
 use ordereddeployment_api::{
     ConditionStatus, DeclaredPausePoint, OrderedDeploymentStatus, PassedBy, PausePoint, template_hash,
 };
-use ordereddeployment_planner::{Act, Decision, FailureKind, Point, Purpose, Set, Snapshot, to_compare};
+use ordereddeployment_planner::{Act, Decision, Point, Purpose, Set, Snapshot, to_compare};
 
 use crate::view::{ActivePod, View, count, current_set};
 use crate::{Messages, Violation};
@@ -35,6 +35,14 @@ pub struct History {
     paused: Option<(i64, i64)>,
     /// The templates that served, with the UID of their set, the last one at the end.
     served: Vec<(String, String)>,
+    /// Places that no pod was behind when they were seen.
+    idle: BTreeSet<Key>,
+    /// The replicas when it looked last.
+    last: i64,
+    /// Whether there were no replicas, and no pod since.
+    was_zero: bool,
+    /// The set of the last other template that served when the rollout began, by its UID.
+    from: Option<String>,
     /// Whether the template of the rollout served last, before it or in it.
     is_return: bool,
     /// The seconds that the pauses at marks last, as last seen.
@@ -182,7 +190,9 @@ impl History {
         if !view.is_valid() || snapshot.deployment.metadata.deletion_timestamp.is_some() {
             return;
         }
+        let is_zero = view.desired == 0 || (self.was_zero && view.pods.is_empty());
         if !to_compare(snapshot).is_empty() {
+            self.was_zero = is_zero;
             // Scaling goes on until the templates are compared: how many pods there were before is not known.
             self.desired = i32::MAX.into();
             if let Some(held) = &mut self.hold {
@@ -194,18 +204,24 @@ impl History {
         let is_over = view.status.rollout.as_ref().is_some_and(|rollout| rollout.completed);
         self.is_rollout &= !(self.is_ending && is_over);
         let is_new = self.template_of(&view);
+        self.was_zero = is_zero;
         let has_set = |uid: &str| snapshot.sets.iter().any(|set| !set.terminating && *set.uid == *uid);
-        let last = self.served.iter().rev().find(|(_, uid)| has_set(uid));
+        // A set that was there when the rollout began may have served last.
+        let is_from = |uid: &str| self.from.as_deref() == Some(uid);
+        let last = self.served.iter().rev().find(|(_, uid)| has_set(uid) || is_from(uid));
         self.is_return = last.is_some_and(|(served, _)| *served == self.template);
         // A smaller number of replicas may not be reached yet.
-        let is_reached = count(view.pods.len()) <= view.desired;
+        let is_reached = count(view.pods.len()) <= view.desired && !is_new && self.last == view.desired;
+        self.last = view.desired;
         self.desired = if is_reached { view.desired } else { self.desired.max(view.desired) };
         let unavailable = if view.recreates() { 0 } else { view.desired - view.floor };
         self.unavailable = self.unavailable.max(unavailable);
         if view.aborts && !self.aborts {
             (self.aborts, self.is_rollout, self.are_all_passed) = (true, true, false);
             (self.paused, self.hold) = (None, None);
-            self.points.clear();
+            if view.desired > 0 {
+                self.points.clear();
+            }
         }
         self.time(&view);
         let spec = &snapshot.deployment.spec;
@@ -219,8 +235,9 @@ impl History {
             // It begins anew.
             self.points.clear();
             self.times.clear();
+            self.idle.clear();
             self.present.clear();
-            self.is_rollout = true;
+            (self.is_rollout, self.are_all_passed) = (true, false);
         }
         let stands = spec.paused || view.has_invalid_points;
         if !stands || !self.is_rollout {
@@ -237,8 +254,12 @@ impl History {
             if stands && self.paused.is_none() && holds {
                 let is_ahead =
                     |held: &Held| self.points.get(&held.point).is_some_and(|number| is_ahead(*number));
-                let held = self.hold.as_ref().filter(|held| is_ahead(held)).and_then(|_| self.limit(&view));
-                self.paused = Some((held.unwrap_or(view.updated()), view.desired));
+                let held = self.hold.as_ref().is_some_and(is_ahead);
+                let lowest = self.limits(&view).into_iter().map(|(_, limit)| limit).min();
+                let limit = lowest.filter(|_| held).unwrap_or(view.updated());
+                // With one replica, an updated pod beside an old one is half of the pods.
+                let replicas = if (limit, view.desired) == (1, 1) { 2 } else { view.desired };
+                self.paused = Some((limit, replicas));
             }
         }
         // A new template drops what was requested before.
@@ -269,20 +290,28 @@ impl History {
         if key == self.template && !is_retried {
             return false;
         }
-        let is_ahead = self.limits(view).iter().any(|(name, _)| *name != PAUSED);
-        let is_suspended = self.is_rollout && !self.aborts && view.desired == 0 && is_ahead;
+        let is_ahead = self.paused.is_some()
+            || self.points.values().any(|number| is_ahead(*number))
+            || !self.limits(view).is_empty();
+        let is_at_zero = view.desired == 0 || (self.was_zero && view.pods.is_empty());
+        let is_on = (self.is_rollout && !self.aborts) || (is_retried && view.desired == 0);
+        let is_suspended = is_on && is_at_zero && is_ahead;
         let kept = std::mem::take(&mut self.points);
         if is_suspended {
             let counted =
                 kept.into_iter().filter(|(_, number)| matches!(number, Some(Number::Counted { .. })));
             self.points = counted.map(|((name, _), number)| ((name, 1), number)).collect();
         }
+        self.idle.clear();
         self.times = self.points.keys().cloned().collect();
         let points = &self.points;
         self.durations.retain(|name, _| points.contains_key(&(name.clone(), 1)));
         self.present =
             self.points.iter().map(|((name, _), number)| (name.clone(), what_of(name, *number))).collect();
         self.template = key;
+        let has_set = |uid: &str| view.snapshot.sets.iter().any(|set| !set.terminating && *set.uid == *uid);
+        let mut served = self.served.iter().rev().filter(|(served, _)| *served != self.template);
+        self.from = served.find(|(_, uid)| has_set(uid)).map(|(_, uid)| uid.clone());
         // A smaller number of replicas may not be reached yet.
         self.before = self.desired.max(count(view.old().count()));
         (self.aborts, self.are_all_passed, self.unavailable) = (false, false, 0);
@@ -408,31 +437,45 @@ impl History {
         }
         for point in spec.strategy.points().filter(|_| !view.has_invalid_points) {
             if point.after_updated.is_some() {
-                if !is_exceeded(point, view) {
+                let rollout = view.status.rollout.as_ref();
+                let is_own = rollout.is_some_and(|rollout| rollout.template_hash == self.template);
+                let mut stored = view.status.points().filter(|stored| is_own && stored.share.is_none());
+                let is_kept = stored.any(|stored| name_of(&stored.id) == point.name);
+                if is_kept || !is_exceeded(point, view) {
                     self.first_seen(&point.name, What::Number, Some(Number::Spec));
                 }
                 continue;
             }
-            if !is_countable(view) {
-                continue;
-            }
             let is_begun = self.has_counted(&point.name);
-            let found = places(view, point, &old);
+            let is_grouped = point.between_node_groups.is_some();
+            let mut found = places(view, point, &old);
             let first = found.iter().filter_map(|(_, at)| *at).min();
+            let missing = number_of(view, point, &old, old.len());
+            let mut opens_none = false;
+            if is_grouped && is_begun {
+                // Only before a group is seen, all pods are one.
+                found.retain(|(_, at)| at.is_some());
+            } else if is_grouped && view.desired == 0 {
+                found = vec![(point.name.clone(), None)];
+            } else if is_grouped && found.len() == 1 && first.is_some() && missing < view.desired {
+                opens_none = found.iter().all(|(name, _)| *name == point.name);
+                if !opens_none {
+                    found.push((point.name.clone(), None));
+                }
+            }
             for (name, at) in found {
-                let opens = point.between_node_groups.is_some() && !is_begun && at == first;
-                let counted = |limit: i64, replicas| Number::Counted {
-                    limit: limit.max(0),
-                    replicas,
+                let opens = at.is_some() && is_grouped && !opens_none && !is_begun && at == first;
+                let has_served = old.iter().any(|active| view.has_served(active));
+                let at = at.filter(|at| !has_served || view.has_served(old[*at]));
+                let share = number_of(view, point, &old, at.unwrap_or(old.len()));
+                let key = (name.clone(), self.times.get(&name).copied().unwrap_or(1));
+                let is_idle = self.idle.contains(&key);
+                let is_none = at.is_none() && (is_idle || (view.desired > 0 && share >= view.desired));
+                let number = (!opens && !is_none).then_some(Number::Counted {
+                    limit: share,
+                    replicas: view.desired,
                     side: Side::Place,
-                };
-                let shown = at.map(|at| counted(there - count(old.len() - at), there));
-                let number = shown.or_else(|| {
-                    let hidden = hidden(view, point);
-                    (hidden > 0).then(|| counted(view.desired - hidden, view.desired))
                 });
-                let number = number.filter(|_| !opens);
-                let is_grouped = point.between_node_groups.is_some();
                 self.first_seen(&name, if is_grouped { What::Group } else { What::Place }, number);
                 if opens {
                     let time = self.times.get(&name).copied().unwrap_or(1);
@@ -451,34 +494,14 @@ impl History {
         })
     }
 
-    /// The declared places that are not counted yet: there are no more updated pods until then.
-    fn uncounted<'v>(&self, view: &'v View<'_>) -> impl Iterator<Item = &'v str> {
-        let mut old = view.old().peekable();
-        let has_node = view.old().any(|active| active.pod.facts.node.is_some());
-        let is_none = old.peek().is_none();
-        let makes_old = self.back(view).is_some()
-            || old.any(|active| {
-                let mut sets = view.snapshot.sets.iter();
-                sets.any(|set| !set.terminating && set.uid == active.pod.set)
-            });
-        let counts = !self.are_all_passed
-            && !view.has_invalid_points
-            && (view.desired == 0 || makes_old)
-            && (!is_none || view.updated() == 0)
-            && !is_countable(view);
-        let points = view.snapshot.deployment.spec.strategy.points().filter(move |_| counts);
-        let places = points.filter(|point| point.after_updated.is_none());
-        let uncounted = places.filter(move |point| {
-            (point.between_node_groups.is_none() || has_node) && !self.has_counted(&point.name)
-        });
-        uncounted.map(|point| point.name.as_str())
-    }
-
     fn first_seen(&mut self, name: &str, what: What, number: Option<Number>) {
         self.present.entry(name.to_owned()).or_insert(what);
         let time = *self.times.entry(name.to_owned()).or_insert(1);
         if number.is_none() && what != What::Number {
             // Pods can come behind it.
+            if what != What::Mark {
+                self.idle.insert((name.to_owned(), time));
+            }
             return;
         }
         let key = (name.to_owned(), time);
@@ -527,9 +550,6 @@ impl History {
         let mut limits = Vec::new();
         let returns = self.returns(view);
         let updated = view.updated();
-        if !returns {
-            limits.extend(self.uncounted(view).map(|name| (name, updated)));
-        }
         for ((name, _), number) in self.points.iter().filter(|_| !returns) {
             match number {
                 Some(Number::Spec) => {
@@ -871,28 +891,18 @@ fn in_seconds(duration: std::time::Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Whether places can be counted: there are old pods, and no pod is missing, or they have been refused for a while.
-fn is_countable(view: &View<'_>) -> bool {
-    let refused = view.snapshot.failure.as_ref().filter(|one| one.what == FailureKind::Create);
-    let lasts = |since: Timestamp| view.snapshot.now.duration_since(since).as_secs() >= 10;
-    let is_refused = refused.is_some_and(|failure| lasts(failure.since));
-    let is_whole = count(view.pods.len()) >= view.desired || view.recreates();
-    if view.old().next().is_none() {
-        return view.updated() == 0 && is_refused;
-    }
-    is_whole || is_refused
-}
-
-/// How many pods can get behind a place that shows none: those that are missing, and those that have no node yet.
-fn hidden(view: &View<'_>, point: &DeclaredPausePoint) -> i64 {
-    let is_refilled = !view.recreates() || view.old().next().is_none();
-    let missing = if is_refilled { (view.desired - count(view.pods.len())).max(0) } else { 0 };
+/// The number of a place with so many old pods ahead of it: without those that are missing, and those that have no node yet.
+fn number_of(view: &View<'_>, point: &DeclaredPausePoint, old: &[&ActivePod<'_>], ahead: usize) -> i64 {
+    let is_refilled = !view.recreates() || old.is_empty();
+    let leaving = if view.recreates() { view.terminating() } else { 0 };
+    let there = if is_refilled { view.desired.min(count(view.pods.len()) + leaving) } else { view.desired };
     let rules = view.snapshot.deployment.spec.deletion_order.as_ref();
     let has_rules =
         rules.and_then(|order| order.node_priorities.as_ref()).is_some_and(|rules| !rules.is_empty());
-    let by_node = point.before_nodes.is_some() || (point.before_priority.is_some() && has_rules);
-    let unassigned = view.old().filter(|active| by_node && active.pod.facts.node.is_none()).count();
-    if view.desired > 0 { missing + count(unassigned) } else { 0 }
+    let by_node = point.before_priority.is_none() || has_rules;
+    let is_unassigned = |active: &&&ActivePod<'_>| by_node && active.pod.facts.node.is_none();
+    let unassigned = old.iter().take(ahead).skip(first_served(view, old)).filter(is_unassigned);
+    (there - count(old.len() - ahead) - count(unassigned.count())).max(0)
 }
 
 /// Whether the nodes that this point asks for were read.
@@ -909,18 +919,42 @@ fn places(
     old: &[&ActivePod<'_>],
 ) -> Vec<(String, Option<usize>)> {
     let Some(label) = &point.between_node_groups else {
-        let at = old.iter().position(|active| is_behind(view, point, active));
-        return vec![(point.name.clone(), at)];
+        return vec![(point.name.clone(), position(view, point, old))];
     };
     let mut groups: BTreeMap<String, usize> = BTreeMap::new();
-    for (at, active) in old.iter().enumerate().filter(|(_, active)| active.pod.facts.node.is_some()) {
-        let name = match view.group(active, label) {
-            Some(group) => format!("{}.{group}", point.name),
-            None => point.name.clone(),
-        };
-        groups.entry(name).or_insert(at);
+    let serving = old.iter().enumerate().skip(first_served(view, old));
+    for (at, active) in serving.filter(|(_, active)| active.pod.facts.node.is_some()) {
+        groups.entry(group_name(view, point, label, active)).or_insert(at);
+    }
+    if groups.is_empty() {
+        // Until a pod has a node, all of them are one group.
+        return vec![(point.name.clone(), None)];
     }
     groups.into_iter().map(|(name, at)| (name, Some(at))).collect()
+}
+
+fn group_name(view: &View<'_>, point: &DeclaredPausePoint, label: &str, active: &ActivePod<'_>) -> String {
+    view.group(active, label).map_or_else(|| point.name.clone(), |group| format!("{}.{group}", point.name))
+}
+
+/// How many old pods are of revisions that never served: they go first, and are at no place. 0 if all of them are.
+fn first_served(view: &View<'_>, old: &[&ActivePod<'_>]) -> usize {
+    old.iter().position(|active| view.has_served(active)).unwrap_or(0)
+}
+
+/// How many old pods are ahead of that place. Pods of revisions that never served count only if no other pod is behind it.
+fn position(view: &View<'_>, point: &DeclaredPausePoint, old: &[&ActivePod<'_>]) -> Option<usize> {
+    first_of_place(view, old, |active| is_behind(view, point, active))
+}
+
+fn first_of_place(
+    view: &View<'_>,
+    old: &[&ActivePod<'_>],
+    is_at: impl Fn(&ActivePod<'_>) -> bool,
+) -> Option<usize> {
+    let mut behind = (0..).zip(old).filter(|(_, active)| is_at(active)).peekable();
+    let first = behind.peek().map(|(at, _)| *at);
+    behind.find(|(_, active)| view.has_served(active)).map(|(at, _)| at).or(first)
 }
 
 fn is_behind(view: &View<'_>, point: &DeclaredPausePoint, active: &ActivePod<'_>) -> bool {
@@ -940,7 +974,10 @@ fn barrier_of(view: &View<'_>, old: &[&ActivePod<'_>], name: &str, number: Numbe
             let first = first_of(name);
             let mut points = view.snapshot.deployment.spec.strategy.points();
             let point = points.find(|point| point.name == first)?;
-            places(view, point, old).into_iter().find(|(known, _)| known == name)?.1
+            let Some(label) = &point.between_node_groups else { return position(view, point, old) };
+            first_of_place(view, old, |active| {
+                active.pod.facts.node.is_some() && group_name(view, point, label, active) == name
+            })
         }
         Number::Counted { side, .. } => {
             let at =

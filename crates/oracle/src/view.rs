@@ -183,7 +183,10 @@ impl<'a> View<'a> {
     pub fn served_last(&self) -> bool {
         let Some(own) = current_set(self).filter(|set| !set.terminating) else { return false };
         let others = self.snapshot.sets.iter().filter(|set| !set.terminating && set.uid != own.uid);
+        let from = self.status.rollout.as_ref().and_then(|rollout| rollout.from.as_ref());
+        let is_gone = |hash: &str| self.snapshot.sets.iter().all(|set| set.terminating || set.hash != hash);
         own.served > others.filter_map(|set| set.served).max().max(Some(0))
+            && from.is_none_or(|from| Some(from.revision) <= own.served || !is_gone(&from.template_hash))
     }
 
     /// Whether the rollout is aborted.

@@ -54,7 +54,7 @@ fn target<'a>(inventory: &Inventory<'a>, requested: i64) -> Result<&'a Set, Stri
     if inventory.aborts() {
         return Err("it is aborted already".to_owned());
     }
-    if rollout.completed && inventory.has_served_once() {
+    if rollout.completed && inventory.has_served() {
         return Err("the rollout is complete; an undo rolls it back".to_owned());
     }
     inventory.back.ok_or_else(|| match &rollout.from {
@@ -68,8 +68,10 @@ fn abort(inventory: &Inventory<'_>, to: &Set, why: String) -> Decision {
     let revision = inventory.rollout_revision();
     history::clear(&mut status);
     if let Some(rollout) = &mut status.rollout {
-        // No point is ahead of an abort.
-        rollout.points = Some(Vec::new());
+        // No point is ahead of an abort. Without replicas, a retry has those that were.
+        if inventory.bounds.desired > 0 {
+            rollout.points = Some(Vec::new());
+        }
         rollout.pause = None;
     }
     let message =
@@ -104,11 +106,13 @@ fn retry(inventory: &Inventory<'_>, requested: i64) -> Decision {
     history::clear(&mut status);
     let revision = history::number_after_all(inventory);
     // It begins anew: all points are ahead.
+    let points =
+        if inventory.bounds.desired == 0 { history::carried(inventory, revision) } else { Vec::new() };
     status.rollout = Some(Rollout {
         revision,
         // Without an old pod and a revision to go back to, there is nothing to hold.
-        completed: inventory.old_count() == 0 && inventory.back.is_none(),
-        points: Some(Vec::new()),
+        completed: inventory.old_count() == 0 && inventory.back.is_none() && points.is_empty(),
+        points: Some(points),
         from: before.from.clone().map(|from| history::begun_from(inventory, from)),
         pause: None,
         ..before.clone()

@@ -37,9 +37,18 @@ pub(crate) fn begin(state: &State<'_, '_>) -> Option<Decision> {
     }
     let mut status = inventory.status.clone();
     let revision = next_revision(inventory);
-    let is_suspended = inventory.bounds.desired == 0 && state.points.holds();
-    let is_on = inventory.bounds.desired > 0 || inventory.active() > 0;
+    // What was ahead is stored: the spec can have another list already.
+    let is_stored = |rollout: &Rollout| {
+        !rollout.completed
+            && (rollout.pause.is_some() || rollout.points.as_ref().is_some_and(|points| !points.is_empty()))
+    };
     let before = inventory.status.rollout.as_ref();
+    let is_ahead = state.points.holds() || before.is_some_and(is_stored);
+    // Without a pod it goes on, though the number of replicas has changed with the template.
+    let was_zero = inventory.active() == 0
+        && before.and_then(|before| before.scaling).is_some_and(|scaling| scaling.reached == 0);
+    let is_suspended = is_ahead && (inventory.bounds.desired == 0 || was_zero);
+    let is_on = inventory.bounds.desired > 0 || inventory.active() > 0;
     let begun = Rollout {
         // Without pods there is nothing to replace, and no pause point to reach.
         completed: !is_suspended
@@ -108,7 +117,7 @@ fn last_replicas(inventory: &Inventory<'_>) -> i32 {
 }
 
 /// In a suspension, the marks and places that were ahead stay ahead: with the number of the rollout that begins.
-fn carried(inventory: &Inventory<'_>, revision: i64) -> Vec<AheadPoint> {
+pub(crate) fn carried(inventory: &Inventory<'_>, revision: i64) -> Vec<AheadPoint> {
     let stored = inventory.status.points();
     let kept = stored.filter(|point| point.share.is_some());
     let renamed = kept.filter_map(|point| {
@@ -331,7 +340,7 @@ pub(crate) fn may_lag(state: &State<'_, '_>, changes: &[SetChange]) -> bool {
 pub(crate) fn beyond_limit(inventory: &Inventory<'_>) -> Vec<SetChange> {
     let is_current = |set: &crate::Set| inventory.current.is_some_and(|current| current.uid == set.uid);
     // Until the current revision has served, an abort goes back to this one.
-    let back = inventory.back.filter(|_| !inventory.has_served_once());
+    let back = inventory.back.filter(|_| !inventory.has_served());
     let is_needed = |set: &crate::Set| back.is_some_and(|back| back.uid == set.uid);
     let mut old: Vec<_> = inventory
         .usable_sets()

@@ -38,7 +38,7 @@ pub(crate) fn transition(state: &State<'_, '_>) -> Option<Decision> {
 pub(crate) fn due(state: &State<'_, '_>) -> Option<Decision> {
     let (inventory, points) = (state.inventory, &state.points);
     let is_off = inventory.status.hold.is_some()
-        || points.is_unseen()
+        || !inventory.invalid_points.is_empty()
         || inventory.revision.needs_comparison()
         || points.waits_at(inventory).is_some();
     if is_off {
@@ -249,28 +249,34 @@ fn keep_or_end(state: &State<'_, '_>, hold: &Hold) -> Option<Decision> {
         };
         return Some(ended(inventory, status(), why));
     };
-    if let Some(changed) = with_time(inventory, hold, point) {
+    let stands = inventory.bounds.desired == 0 || state.points.waits_at(inventory).is_some();
+    if let Some(changed) = with_time(inventory, hold, point, stands) {
         return Some(changed);
     }
     let is_over = hold.until.as_ref().is_some_and(|until| until.0 <= inventory.snapshot.now);
-    if is_over && inventory.bounds.desired > 0 {
+    if is_over && !stands {
         return live(passed(inventory, status(), &hold.id, PassedBy::Duration, "its time is over"));
     }
     None
 }
 
-/// The hold with the time of its point, which stands still while there are no replicas.
-pub(crate) fn with_time(inventory: &Inventory<'_>, hold: &Hold, point: &Ahead<'_>) -> Option<Decision> {
+/// The hold with the time of its point. It stands still while there are no replicas, and while the rollout waits.
+pub(crate) fn with_time(
+    inventory: &Inventory<'_>,
+    hold: &Hold,
+    point: &Ahead<'_>,
+    stands: bool,
+) -> Option<Decision> {
     let now = seconds(inventory.snapshot.now);
     let add = |time: Timestamp, wait: i64| time.checked_add(SignedDuration::from_secs(wait)).ok();
     let mut changed = hold.clone();
-    match (inventory.bounds.desired, hold.elapsed) {
-        (0, None) => {
+    match (stands, hold.elapsed) {
+        (true, None) => {
             let elapsed = now.duration_since(hold.since.0).as_secs().max(0);
             (changed.elapsed, changed.until) = (Some(elapsed), None);
         }
-        (0, Some(_)) => {}
-        (_, elapsed) => {
+        (true, Some(_)) => {}
+        (false, elapsed) => {
             // As if it had begun later.
             let since = elapsed.map(|elapsed| add(now, -elapsed.clamp(0, MOST_SECONDS)));
             let since = since.map_or(Some(hold.since.0), |since| since)?;
@@ -286,10 +292,4 @@ pub(crate) fn with_time(inventory: &Inventory<'_>, hold: &Hold, point: &Ahead<'_
     conditions::hold(&mut status, &changed, name, inventory.snapshot.now);
     status.hold = Some(changed);
     Some(Decision::Record(Record { status, events: Vec::new() }))
-}
-
-/// The hold that the status stores.
-#[must_use]
-pub fn held(status: &OrderedDeploymentStatus) -> Option<&Hold> {
-    status.hold.as_ref()
 }

@@ -284,15 +284,17 @@ impl<'a> Inventory<'a> {
     }
 
     /// Whether the current template is that of the revision that served last: the rollout goes back to it, and no pause point holds it,
-    /// as in an abort. Without replicas it is not known yet which template is rolled out.
+    /// as in an abort. Without replicas it is not known yet which template is rolled out. A set that is gone may have served later.
     pub(crate) fn returns(&self) -> bool {
         let own = self.current.filter(|set| !set.terminating).and_then(|set| set.served);
         let Some(own) = own.filter(|served| *served > 0) else { return false };
         let mut others = self.sets.iter().filter(|of| !of.updated && !of.set.terminating);
+        let from = self.status.rollout.as_ref().and_then(|rollout| rollout.from.as_ref());
+        let is_gone = |hash: &str| self.usable_sets().all(|set| set.hash != hash);
         self.bounds.desired > 0
             && !self.aborts()
-            && !self.revision.needs_comparison()
             && others.all(|of| of.set.served < Some(own))
+            && from.is_none_or(|from| from.revision <= own || !is_gone(&from.template_hash))
     }
 
     /// Whether the rollout is aborted.
@@ -329,10 +331,11 @@ impl<'a> Inventory<'a> {
         self.back.filter(is_old).or_else(of_pods).or_else(newest)
     }
 
-    /// Whether the current set has served, in this rollout or before.
-    pub(crate) fn has_served_once(&self) -> bool {
+    /// Whether the current set has served in this rollout.
+    pub(crate) fn has_served(&self) -> bool {
         let is_unrecorded = served::is_unrecorded(&self.snapshot.sets);
-        self.current.is_some_and(|set| is_unrecorded || set.served.is_some_and(|served| served > 0))
+        let revision = self.rollout_revision();
+        self.current.is_some_and(|set| is_unrecorded || set.served == Some(revision))
     }
 
     /// Active pods of the spec's template.

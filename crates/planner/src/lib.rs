@@ -41,7 +41,6 @@ mod upgrade;
 pub use comparison::{Answer, Comparison};
 pub use conditions::seconds as whole_seconds;
 pub use decide::decide;
-pub use hold::held;
 pub use migration::{is_handed_back, sources};
 pub use model::{
     Act, ComparisonResult, Create, Decision, DeleteGroup, DryRun, Event, EventType, Failed, Failure,

@@ -1,6 +1,8 @@
 //! The pause points ahead of a rollout: a number of updated pods that each allows, and a place in the order that it keeps. Read only:
 //! `seen` stores what is first seen, `hold` begins and ends holds.
 
+use std::collections::BTreeSet;
+
 use ordereddeployment_api::{AheadPoint, DeclaredPausePoint, HeldPoint, PassedBy, PausePoint, Share};
 
 use crate::Point;
@@ -33,8 +35,18 @@ impl<'c> Place<'c> {
     }
 
     /// Where it is among these old pods, given in order: how many are ahead of it. `None`: no pod is behind it.
+    /// Pods of revisions that never served go first, wherever they are: they count only if no other pod is behind it.
     pub(crate) fn barrier(&self, inventory: &Inventory<'_>, old: &[RankedPod<'_>]) -> Option<usize> {
-        old.iter().position(|ranked| self.is_behind(inventory, ranked))
+        let mut behind = (0..).zip(old).filter(|(_, ranked)| self.is_behind(inventory, ranked)).peekable();
+        let first = behind.peek().map(|(at, _)| *at);
+        behind.find(|(_, ranked)| ranked.served).map(|(at, _)| at).or(first)
+    }
+
+    /// Where it is when it is first seen: a bad canary at a place without other pods makes no point of it.
+    pub(crate) fn first_counted(&self, inventory: &Inventory<'_>, old: &[RankedPod<'_>]) -> Option<usize> {
+        let has_served = old.iter().any(|ranked| ranked.served);
+        self.barrier(inventory, old)
+            .filter(|at| !has_served || old.get(*at).is_some_and(|ranked| ranked.served))
     }
 
     fn is_behind(&self, inventory: &Inventory<'_>, ranked: &RankedPod<'_>) -> bool {
@@ -86,8 +98,6 @@ pub(crate) struct Ahead<'c> {
 #[derive(Clone, Debug)]
 pub(crate) struct Points<'c> {
     pub(crate) ahead: Vec<Ahead<'c>>,
-    /// Whether a declared place is not counted yet.
-    is_unseen: bool,
     /// How many updated pods there may be.
     pub(crate) limit: i64,
     /// How many old pods stay.
@@ -100,17 +110,10 @@ impl<'c> Points<'c> {
     pub(crate) fn of(inventory: &'c Inventory<'_>) -> Self {
         let desired = inventory.bounds.desired;
         let ahead = if inventory.is_rollout() { all(inventory) } else { Vec::new() };
-        let is_unseen = is_uncounted(inventory);
-        let mut points = Self { ahead, is_unseen, limit: desired, keep: 0, barrier: inventory.old().len() };
+        let mut points = Self { ahead, limit: desired, keep: 0, barrier: inventory.old().len() };
         if let Some(limit) = points.lowest().map(|lowest| lowest.limit) {
             // With one replica, an old pod stays beside the updated one.
             (points.limit, points.keep) = (limit, if desired == 1 { 1 } else { desired - limit });
-        }
-        if is_unseen {
-            // Until the place is counted, missing pods are old ones.
-            let updated = inventory.updated_count();
-            points.limit = points.limit.min(updated);
-            points.keep = points.keep.max(desired - updated);
         }
         points.barrier = points.first().and_then(|first| first.barrier).unwrap_or(points.barrier);
         points
@@ -123,7 +126,6 @@ impl<'c> Points<'c> {
         for one in &mut points.ahead {
             one.barrier = one.barrier.or(Some(0));
         }
-        points.is_unseen = false;
         if !inventory.status.has_passed_all() {
             points.ahead.extend(unstored(inventory));
             points.ahead.extend(invalid(inventory));
@@ -133,17 +135,12 @@ impl<'c> Points<'c> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.ahead.is_empty() && !self.is_unseen
-    }
-
-    /// Whether a declared place is not counted yet.
-    pub(crate) fn is_unseen(&self) -> bool {
-        self.is_unseen
+        self.ahead.is_empty()
     }
 
     /// Whether anything but `spec.paused` is ahead.
     pub(crate) fn holds(&self) -> bool {
-        self.is_unseen || self.ahead.iter().any(|one| one.id != PAUSED)
+        self.ahead.iter().any(|one| one.id != PAUSED)
     }
 
     /// The point with the smallest number.
@@ -242,18 +239,11 @@ fn one<'c>(inventory: &'c Inventory<'_>, kept: &'c AheadPoint) -> Option<Ahead<'
             let mut points = inventory.spec.strategy.points().filter(|point| point.name == id.name);
             let number = points.find_map(|point| Some((point, point.limit(inventory.spec.replicas, surge)?)));
             let Some((point, number)) = number else {
-                // Its number is not known: there get no more than there are, or were when its hold began.
                 let most = if desired == 1 { surge.min(1) } else { desired - 1 };
-                let hold = inventory.status.hold.as_ref().filter(|hold| hold.id == kept.id);
-                let there = hold.and_then(|hold| hold.limit).map_or(inventory.updated_count(), i64::from);
-                return unknown(
-                    inventory,
-                    kept,
-                    Kind::Number,
-                    at_its_hold(inventory, &kept.id, most.min(there)).max(0),
-                );
+                let most = most.min(known_number(inventory, &kept.id));
+                return unknown(inventory, kept, Kind::Number, at_its_hold(inventory, &kept.id, most).max(0));
             };
-            limit = at_its_hold(inventory, &kept.id, number);
+            limit = at_its_hold(inventory, &kept.id, number.min(known_number(inventory, &kept.id)));
             (barrier, rank) = (None, (1, index(&point.name)));
             seconds = duration(point);
             kind = Kind::Number;
@@ -274,6 +264,16 @@ fn unknown<'c>(
     let id = kept.id.clone();
     let ahead = Ahead { id, kind, limit, barrier: None, rank: (1, usize::MAX), seconds: None };
     is_open.then_some(ahead)
+}
+
+/// The largest number that the point can have while the list is invalid, or may be that of another template: there get no more than
+/// there are, or were when its hold began.
+fn known_number(inventory: &Inventory<'_>, id: &str) -> i64 {
+    if inventory.invalid_points.is_empty() && !inventory.revision.needs_comparison() {
+        return i64::MAX;
+    }
+    let hold = inventory.status.hold.as_ref().filter(|hold| hold.id == id);
+    hold.and_then(|hold| hold.limit).map_or(inventory.updated_count(), i64::from)
 }
 
 /// In its hold, a number is also at most the share with which the hold began: an autoscaler changes no share.
@@ -326,6 +326,11 @@ fn unstored<'c>(inventory: &'c Inventory<'_>) -> impl Iterator<Item = Ahead<'c>>
     marks.chain(places)
 }
 
+/// How many of these old pods, given in order, are of revisions that never served; 0 if all of them are.
+pub(crate) fn first_served(old: &[RankedPod<'_>]) -> usize {
+    old.iter().position(|ranked| ranked.served).unwrap_or(0)
+}
+
 /// Whether the pod has a pause point now. A malformed value does not take one away.
 pub(crate) fn has_mark(ranked: &RankedPod<'_>) -> bool {
     ranked.pod.point != Point::None
@@ -340,14 +345,6 @@ pub(crate) fn duration(point: &DeclaredPausePoint) -> Option<i64> {
 pub(crate) fn whole_seconds(duration: std::time::Duration) -> i64 {
     let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     i64::try_from(seconds).unwrap_or(i64::MAX)
-}
-
-/// Whether a declared point of that name is ahead or passed.
-pub(crate) fn is_known(inventory: &Inventory<'_>, name: &str) -> bool {
-    let mut stored = inventory.status.points();
-    let is_it = |id: &str| Id::parse(id).is_some_and(|id| id.name == name);
-    stored.any(|point| point.side.is_none() && is_it(&point.id))
-        || last(inventory.status, name).is_some_and(|(_, by)| by != PassedBy::Removal)
 }
 
 /// Whether a declared place of that name, or with `betweenNodeGroups` one of its groups, was seen in this rollout.
@@ -374,31 +371,31 @@ pub(crate) fn is_scaling(inventory: &Inventory<'_>) -> bool {
     scaling.is_some_and(|scaling| inventory.bounds.desired < i64::from(scaling.reached))
 }
 
-/// Whether a declared point is not counted yet: until then, no rollout deletes a pod, and missing pods are old ones.
-fn is_uncounted(inventory: &Inventory<'_>) -> bool {
-    let mut points = inventory.spec.strategy.points();
-    let is_unseen = |point: &DeclaredPausePoint| {
-        if point.after_updated.is_some() {
-            return is_scaling(inventory)
-                && exceeded(inventory, point).is_some()
-                && !is_known(inventory, &point.name);
-        }
-        let can_show = inventory.old_count() > 0 || inventory.updated_count() == 0;
-        point.between_node_groups.is_none() && can_show && !has_seen(inventory, &point.name)
-    };
-    inventory.is_rollout()
-        && !inventory.returns()
-        && !inventory.status.has_passed_all()
-        && inventory.invalid_points.is_empty()
-        && !inventory.revision.needs_comparison()
-        && match inventory.old_count() {
-            0 => inventory.bounds.desired == 0 || inventory.back.is_some(),
-            _ => inventory.old_target().is_some(),
-        }
-        && (points.any(is_unseen) || is_unseen_group(inventory))
+/// The places of a declared point among these pods, given in order, and whether it is that of the group of nodes which the rollout opens
+/// without a pause.
+pub(crate) fn places<'c>(
+    inventory: &'c Inventory<'_>,
+    point: &'c DeclaredPausePoint,
+    ranked_pods: &[RankedPod<'_>],
+) -> Vec<(Place<'c>, bool)> {
+    if point.between_node_groups.is_none() {
+        return vec![(Place { point, group: None }, false)];
+    }
+    let is_begun = has_seen(inventory, &point.name);
+    // Pods of revisions that never served go first, and open no group.
+    let serving = ranked_pods.iter().skip(first_served(ranked_pods));
+    let mut with_node = serving.filter(|ranked| ranked.pod.facts.node.is_some()).peekable();
+    let first = with_node.peek().map(|ranked| ranked.group);
+    let groups: BTreeSet<Option<&str>> = with_node.map(|ranked| ranked.group).collect();
+    if (groups.is_empty() || inventory.bounds.desired == 0) && !is_begun {
+        // Until a pod has a node, and without replicas, all pods are one group.
+        return vec![(Place { point, group: None }, false)];
+    }
+    let place = |group: Option<&str>| Place { point, group: group.map(ToOwned::to_owned) };
+    groups.into_iter().map(|group| (place(group), !is_begun && first == Some(group))).collect()
 }
 
-/// The same for the groups of nodes. Pods without a node form none.
+/// Whether the groups of nodes were not seen yet. Pods without a node form none.
 pub(crate) fn is_unseen_group(inventory: &Inventory<'_>) -> bool {
     let mut points = inventory.spec.strategy.points();
     !inventory.status.has_passed_all()

@@ -16,10 +16,9 @@ use jiff::Timestamp;
 use ordereddeployment_api::OrderedDeploymentStatus;
 
 use crate::decide::{lost, points};
-use crate::hold::held;
 use crate::inventory::{Inventory, RankedPod, count};
 use crate::pod_changes::{PodChanges, create_failed, creates, groups, old_terminating};
-use crate::replica_sets::pause::{Pausing, kept_back};
+use crate::replica_sets::pause::{HeldBack, kept_back};
 use crate::replica_sets::surplus::{first_of_each, size, unavailable_at_the_floor};
 use crate::{Act, Decision, DeleteGroup, Failure, FailureKind, Purpose, Read, Set, Snapshot};
 
@@ -38,11 +37,11 @@ pub fn decide_sets(snapshot: &Snapshot) -> Decision {
     let is_ending = snapshot.deployment.metadata.deletion_timestamp.is_some();
     let mut first = if is_ending { None } else { pause::transition(&inventory) };
     let mut changes = PodChanges::default();
-    let mut pausing = Pausing::default();
+    let mut held_back = HeldBack::new();
     changes.creates = missing(&inventory);
     if first.is_none() {
         match deletes(&inventory, is_ending) {
-            Ok((found, waits)) => (changes.deletes, pausing) = (found, waits),
+            Ok((found, waits)) => (changes.deletes, held_back) = (found, waits),
             Err(record) => first = Some(*record),
         }
     }
@@ -64,7 +63,7 @@ pub fn decide_sets(snapshot: &Snapshot) -> Decision {
         deletes: changes.deletes,
         status: inventory.status.clone(),
         requeue: requeue(&inventory),
-        held_back: pausing.held_back,
+        held_back,
         points,
         ..Act::default()
     })
@@ -93,7 +92,7 @@ fn missing(inventory: &Inventory<'_>) -> BTreeMap<String, i64> {
         } else if !inventory.is_current_set(&set.uid) {
             pause::wanted_of_old_set(inventory, set)
         } else if pods(set) == 0
-            && (old_ones_go || held(inventory.status).is_some() && inventory.old_count() > 0)
+            && (old_ones_go || inventory.status.hold.is_some() && inventory.old_count() > 0)
         {
             // No new pod runs beside old ones. The Deployment controller fills a paused Deployment up with its new set.
             0
@@ -107,35 +106,38 @@ fn missing(inventory: &Inventory<'_>) -> BTreeMap<String, i64> {
 }
 
 /// The pods that the sets have too many and that go now, and those that wait for a pause point.
-fn deletes(inventory: &Inventory<'_>, is_ending: bool) -> Result<(Vec<DeleteGroup>, Pausing), Box<Decision>> {
+fn deletes(
+    inventory: &Inventory<'_>,
+    is_ending: bool,
+) -> Result<(Vec<DeleteGroup>, HeldBack), Box<Decision>> {
     let active = inventory.by_set();
     let more = |set: &Set| active.get(&set.hash).copied().unwrap_or(0) - size(set);
     let surplus: BTreeMap<&str, i64> =
         reconciled(inventory).map(|set| (&*set.uid, more(set))).filter(|(_, more)| *more > 0).collect();
     let of_newest = first_of_each(inventory.updated(), &surplus);
     let of_old = unavailable_at_the_floor(inventory, &surplus);
-    let is_held = !is_ending && held(inventory.status).is_some();
+    let is_held = !is_ending && inventory.status.hold.is_some();
     let mut deletes = groups(inventory, of_newest, Purpose::Scale);
-    let pausing = if is_held {
-        let (of_old, pausing) = kept_back(inventory, &surplus);
+    let held_back = if is_held {
+        let (of_old, held_back) = kept_back(inventory, &surplus);
         deletes.extend(groups(inventory, of_old, Purpose::Scale));
-        pausing
+        held_back
     } else if is_ending || inventory.bounds.desired == 0 {
         // Without replicas no pod may wait.
         deletes.extend(groups(inventory, of_old, Purpose::Scale));
-        Pausing::default()
+        HeldBack::new()
     } else {
         // Without a set of the Deployment's template, only scaling makes the newest set smaller.
         let scaled = if inventory.recreate() { None } else { newest_without_current(inventory) };
         let is_scaled = |ranked: &&RankedPod<'_>| scaled.is_some_and(|set| set.uid == ranked.pod.set);
         let (of_scaled, of_rollout): (Vec<_>, Vec<_>) = of_old.into_iter().partition(is_scaled);
-        let (of_rollout, pausing) = pause::ahead(inventory, of_rollout)?;
+        let (of_rollout, held_back) = pause::ahead(inventory, of_rollout)?;
         deletes.extend(groups(inventory, of_scaled, Purpose::Scale));
         deletes.extend(groups(inventory, of_rollout, Purpose::Rollout));
-        pausing
+        held_back
     };
     deletes.sort_by_key(|group| std::cmp::Reverse(group.targets.first().map(|target| target.priority)));
-    Ok((deletes, pausing))
+    Ok((deletes, held_back))
 }
 
 /// The set with the largest revision, if none has the template of the Deployment.
@@ -171,7 +173,7 @@ fn wait_for_room(inventory: &Inventory<'_>, changes: &mut PodChanges) {
 
 /// When time alone changes the decision or the status of a set.
 fn requeue(inventory: &Inventory<'_>) -> Option<Duration> {
-    let until = held(inventory.status).and_then(|hold| hold.until.as_ref()).map(|until| until.0);
+    let until = inventory.status.hold.as_ref().and_then(|hold| hold.until.as_ref()).map(|until| until.0);
     let now = inventory.snapshot.now;
     let wait = |time: Timestamp| Duration::try_from(time.duration_since(now)).unwrap_or_default();
     [inventory.next_available, until].into_iter().flatten().filter(|time| *time > now).map(wait).min()

@@ -8,7 +8,6 @@ use ordereddeployment_api::{
 };
 
 use crate::conditions::seconds;
-use crate::hold::held;
 use crate::inventory::Inventory;
 use crate::phase::State;
 use crate::pod_changes::PodChanges;
@@ -19,7 +18,7 @@ pub(crate) fn status(state: &State<'_, '_>, changes: &PodChanges) -> OrderedDepl
     let inventory = state.inventory;
     let mut status = counted(inventory);
     status.blocked.clone_from(&changes.blocked);
-    if let Some(hold) = held(inventory.status) {
+    if let Some(hold) = &inventory.status.hold {
         let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
         conditions::hold(&mut status, hold, name, inventory.snapshot.now);
     }
@@ -46,6 +45,10 @@ fn rollout(state: &State<'_, '_>, changes: &PodChanges, status: &mut OrderedDepl
     if let Some(scaling) = changes.scaling {
         rollout.scaling = Some(scaling);
         rollout.replicas = scaling.reached;
+    }
+    if inventory.aborts() && inventory.bounds.desired > 0 {
+        // A retry has only those points that were ahead without replicas since.
+        rollout.points = Some(Vec::new());
     }
     if is_over {
         rollout.completed = true;
@@ -196,7 +199,7 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
         || status.ready_replicas > before.ready_replicas
         || status.available_replicas > before.available_replicas;
     // Scaling or a lost pod after completion is no rollout, as in a Deployment: the clock does not run.
-    let rests = found == Some(reason::NEW_REPLICA_SET_AVAILABLE) && old == 0 && inventory.has_served_once();
+    let rests = found == Some(reason::NEW_REPLICA_SET_AVAILABLE) && old == 0 && inventory.has_served();
     let stopped = match found {
         Some(found) => conditions::STOPPED.contains(&found),
         None => true,
@@ -318,7 +321,7 @@ fn reconciling(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
             (False, reason::ROLLOUT_COMPLETE.to_owned(), message)
         } else if inventory.revision.needs_comparison() {
             (True, reason::TEMPLATE_NOT_COMPARED.to_owned(), NOT_COMPARED.to_owned())
-        } else if let Some(hold) = held(inventory.status) {
+        } else if let Some(hold) = &inventory.status.hold {
             let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
             (True, reason::ROLLOUT_HELD.to_owned(), conditions::hold_message(hold, name))
         } else if inventory.spec.paused {

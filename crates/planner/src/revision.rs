@@ -87,11 +87,11 @@ fn remembers(set: &Set, template: &Template) -> bool {
     !set.equal_templates.is_empty() && set.equal_templates.contains(&equality_hash(&set.template, template))
 }
 
-/// The set of the rollout so far comes first, then the newest.
+/// The set of the rollout so far comes first, then the one that served last, then the newest.
 fn candidates<'a>(snapshot: &'a Snapshot, begun: Option<&str>) -> Vec<&'a Set> {
     let mut sets: Vec<_> = snapshot.sets.iter().filter(|set| !set.terminating).collect();
     sets.sort_by(|one, other| {
-        let rank = |set: &Set| (begun == Some(set.hash.as_str()), set.revision);
+        let rank = |set: &Set| (begun == Some(set.hash.as_str()), set.served, set.revision);
         rank(other).cmp(&rank(one)).then_with(|| one.seniority().cmp(&other.seniority()))
     });
     sets

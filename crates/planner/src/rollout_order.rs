@@ -9,7 +9,7 @@ use ordereddeployment_sorter::Why;
 
 use crate::ids::Id;
 use crate::inventory::{Inventory, RankedPod};
-use crate::points::{Ahead, Kind, Points};
+use crate::points::{self, Ahead, Kind, Points};
 use crate::{Decision, Point, Snapshot, seen};
 
 /// The pods in the order of their deletion.
@@ -157,7 +157,7 @@ fn of_the_next_rollout(inventory: &Inventory<'_>, ranked_pods: &[RankedPod<'_>])
             declared(at.min(last), point.name.clone());
             continue;
         }
-        for (place, opens) in seen::places(inventory, point, ranked_pods) {
+        for (place, opens) in points::places(inventory, point, ranked_pods) {
             if let Some(at) = place.barrier(inventory, ranked_pods).filter(|_| !opens) {
                 declared(at, place.held().label());
             }

@@ -2,8 +2,6 @@
 //!
 //! It returns a status to store. No pod is deleted or created here.
 
-use std::collections::BTreeSet;
-
 use jiff::Timestamp;
 use ordereddeployment_api::{
     AheadPoint, DeclaredPausePoint, OrderedDeploymentStatus, Passed, PassedBy, PausePoint, Share, limits,
@@ -250,36 +248,55 @@ impl Seen<'_, '_> {
             if point.after_updated.is_some() {
                 let Some(found) = self.new_id(&point.name, false) else { continue };
                 let updated = inventory.updated_count();
-                if let Some(limit) = points::exceeded(inventory, point) {
-                    if points::is_scaling(inventory) {
-                        continue;
-                    }
+                let exceeded = points::exceeded(inventory, point).filter(|_| !points::is_scaling(inventory));
+                if let Some(limit) = exceeded {
                     let why = format!("it allows {limit} updated pods, and there are {updated}");
                     self.skip(&found, "", PassedBy::NothingToHold, &why);
                 } else {
                     self.points().push(AheadPoint { id: found.id, ..AheadPoint::default() });
                 }
-            } else if is_countable(inventory) {
-                for (place, opens) in places(inventory, point, old) {
+            } else if !self.waits_for_groups(point) {
+                let mut places = points::places(inventory, point, old);
+                let missing = number_of(inventory, point, old.len());
+                if let [(first, opens @ true)] = places.as_mut_slice()
+                    && missing.limit < missing.replicas
+                {
+                    // Pods that are missing, or have no node yet, can be those of another group.
+                    if first.group.is_none() {
+                        *opens = false;
+                    } else {
+                        places.push((Place { point, group: None }, false));
+                    }
+                }
+                for (place, opens) in places {
                     let name = place.held().label();
                     let Some(found) = self.new_id(&name, false) else { continue };
                     if opens {
                         self.pass(&found.id, "", PassedBy::FirstGroup);
                         continue;
                     }
-                    let at = place.barrier(inventory, old);
-                    let Some(share) = at.map_or_else(
-                        || hidden(inventory, point),
-                        |at| Some(ahead_of(inventory, old.len() - at)),
-                    ) else {
+                    let at = place.first_counted(inventory, old);
+                    let share = number_of(inventory, point, at.unwrap_or(old.len()));
+                    let shows_none = inventory.bounds.desired > 0 && share.limit >= share.replicas;
+                    if at.is_none() && (found.is_idle || shows_none) {
                         self.behind_all(&found, "");
                         continue;
-                    };
+                    }
                     new.push(AheadPoint { id: found.id, share: Some(share), ..AheadPoint::default() });
                 }
             }
         }
         self.keep(new, PLACES, |point| point.side.is_none() && point.share.is_some());
+    }
+
+    /// In a plain Deployment, a point without a pod pauses at once: groups of nodes are counted when no pod is missing.
+    fn waits_for_groups(&self, point: &DeclaredPausePoint) -> bool {
+        let inventory = self.inventory;
+        self.is_plain
+            && point.between_node_groups.is_some()
+            && inventory.active() < inventory.bounds.desired
+            && !inventory.recreate()
+            && !are_creates_refused(inventory)
     }
 
     /// The largest `maxUnavailable` of the rollout.
@@ -311,6 +328,8 @@ impl Seen<'_, '_> {
         let updated = limit.unwrap_or_else(|| inventory.updated_count());
         let limit = i32::try_from(updated).unwrap_or(i32::MAX);
         let pause = match (inventory.stands(), is_paused) {
+            // With one replica, an updated pod beside an old one is half of the pods.
+            (true, false) if stands && desired == 1 && limit == 1 => Some(Share { limit, replicas: 2 }),
             (true, false) if stands => Some(Share { limit, replicas: desired }),
             (false, true) => {
                 let now = inventory.snapshot.now;
@@ -326,46 +345,21 @@ impl Seen<'_, '_> {
     }
 }
 
-/// Whether a place can be counted: there are old pods, and none is missing. Recreate does not replace missing ones, and where the
-/// API server refuses pods, the missing ones do not come.
-fn is_countable(inventory: &Inventory<'_>) -> bool {
-    let is_whole = inventory.active() >= inventory.bounds.desired || inventory.recreate();
-    match inventory.old_count() {
-        0 => inventory.updated_count() == 0 && are_creates_refused(inventory),
-        _ => is_whole || are_creates_refused(inventory),
-    }
-}
-
-/// The number of a place that shows no pod, if pods that are missing, or have no node yet, can get behind it.
-fn hidden(inventory: &Inventory<'_>, point: &DeclaredPausePoint) -> Option<Share> {
+/// The number of a place with so many old pods ahead of it. Pods that are missing can get behind it, and those that have no node yet, if it
+/// depends on nodes.
+fn number_of(inventory: &Inventory<'_>, point: &DeclaredPausePoint, ahead: usize) -> Share {
+    let old = inventory.old();
     let desired = inventory.bounds.desired;
-    let is_refilled = !inventory.recreate() || inventory.old_count() == 0;
-    let missing = if is_refilled { (desired - inventory.active()).max(0) } else { 0 };
-    let by_node = point.before_nodes.is_some()
-        || (point.before_priority.is_some() && !rules_of(inventory.spec).is_empty());
-    let unassigned = inventory.old().iter().filter(|ranked| by_node && ranked.pod.facts.node.is_none());
-    let hidden = missing + count(unassigned);
+    let is_refilled = !inventory.recreate() || old.is_empty();
+    // Recreate makes updated pods once these have ended, whatever their template is.
+    let leaving = if inventory.recreate() { inventory.terminating() } else { 0 };
+    let there = if is_refilled { desired.min(inventory.active() + leaving) } else { desired };
+    let by_node = point.before_priority.is_none() || !rules_of(inventory.spec).is_empty();
+    let is_unassigned = |ranked: &&RankedPod<'_>| by_node && ranked.pod.facts.node.is_none();
+    let unassigned = old.iter().take(ahead).skip(points::first_served(old)).filter(is_unassigned);
+    let behind = count(old.iter().skip(ahead));
     let narrow = |number: i64| i32::try_from(number).unwrap_or(i32::MAX);
-    let share = Share { limit: narrow((desired - hidden).max(0)), replicas: narrow(desired) };
-    (hidden > 0 && desired > 0).then_some(share)
-}
-
-/// The places of a declared point among these pods, given in order, and whether it is that of the group of nodes which the rollout opens
-/// without a pause.
-pub(crate) fn places<'c>(
-    inventory: &'c Inventory<'_>,
-    point: &'c DeclaredPausePoint,
-    ranked_pods: &[RankedPod<'_>],
-) -> Vec<(Place<'c>, bool)> {
-    if point.between_node_groups.is_none() {
-        return vec![(Place { point, group: None }, false)];
-    }
-    let mut with_node = ranked_pods.iter().filter(|ranked| ranked.pod.facts.node.is_some()).peekable();
-    let first = with_node.peek().map(|ranked| ranked.group);
-    let groups: BTreeSet<Option<&str>> = with_node.map(|ranked| ranked.group).collect();
-    let is_begun = points::has_seen(inventory, &point.name);
-    let place = |group: Option<&str>| Place { point, group: group.map(ToOwned::to_owned) };
-    groups.into_iter().map(|group| (place(group), !is_begun && first == Some(group))).collect()
+    Share { limit: narrow((there - behind - count(unassigned)).max(0)), replicas: narrow(desired) }
 }
 
 /// Whether it is the point that stands for others.

@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{Hold, PodDeletion, Template};
 use ordereddeployment_placement::{Node, Wants, place};
 use ordereddeployment_planner::{
-    Act, ComparisonResult, Decision, DryRun, Pod, Snapshot, Target, held, whole_seconds,
+    Act, ComparisonResult, Decision, DryRun, Pod, Snapshot, Target, whole_seconds,
 };
 use ordereddeployment_sorter::Phase;
 
@@ -284,7 +284,7 @@ impl Model<'_> {
 
     /// The hold that keeps the sets at their sizes now, if any.
     fn hold(&self) -> Option<Hold> {
-        self.cluster.deployment.status.as_ref().and_then(held).cloned()
+        self.cluster.deployment.status.as_ref().and_then(|status| status.hold.clone())
     }
 
     fn add_hold_change(&mut self, before: Option<Hold>) {

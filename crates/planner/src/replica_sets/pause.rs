@@ -13,17 +13,13 @@ use ordereddeployment_api::{
 };
 
 use crate::conditions::hold_message;
-use crate::hold::held;
 use crate::inventory::{Inventory, RankedPod};
 use crate::points::{self, Ahead, Kind, Points};
 use crate::replica_sets::surplus::{first_of_each, size, waiting};
 use crate::{Decision, Read, Record, Set, Snapshot, events, history, hold, seen, upgrade};
 
 /// The pods that wait for a pause point: for each set, by UID, how many and why.
-#[derive(Debug, Default)]
-pub(super) struct Pausing {
-    pub(super) held_back: BTreeMap<Arc<str>, String>,
-}
+pub(super) type HeldBack = BTreeMap<Arc<str>, String>;
 
 /// What must be stored before any other write: the points that are seen, the end of a hold, and what later decisions read.
 pub(super) fn transition(inventory: &Inventory<'_>) -> Option<Decision> {
@@ -43,7 +39,7 @@ pub(super) fn transition(inventory: &Inventory<'_>) -> Option<Decision> {
     let points = Points::without_numbers(inventory);
     let point = points.get(&hold.id);
     seen()
-        .or_else(|| hold::with_time(inventory, hold, point?))
+        .or_else(|| hold::with_time(inventory, hold, point?, inventory.bounds.desired == 0))
         .or_else(|| with_sizes_ordered_meanwhile(inventory))
 }
 
@@ -140,9 +136,9 @@ pub(super) fn is_scaled(set: &Set, rollout: &Rollout) -> bool {
 pub(super) fn kept_back<'c, 'a>(
     inventory: &'c Inventory<'a>,
     surplus: &BTreeMap<&str, i64>,
-) -> (Vec<&'c RankedPod<'a>>, Pausing) {
-    let (Some(hold), Some(rollout)) = (held(inventory.status), inventory.status.rollout.as_ref()) else {
-        return (Vec::new(), Pausing::default());
+) -> (Vec<&'c RankedPod<'a>>, HeldBack) {
+    let (Some(hold), Some(rollout)) = (&inventory.status.hold, &inventory.status.rollout) else {
+        return (Vec::new(), HeldBack::new());
     };
     let held_pod = |ranked: &RankedPod<'_>| **ranked.uid() == *hold.pod_uid;
     let mut scaled = BTreeMap::new();
@@ -159,14 +155,14 @@ pub(super) fn kept_back<'c, 'a>(
     let places: Vec<_> = first_of_each(&last, &scaled).into_iter().map(|ranked| ranked.place).collect();
     let goes = inventory.old().iter().filter(|ranked| places.contains(&ranked.place)).collect();
     let what = format!("the rollout is paused at {}", hold.id);
-    (goes, Pausing { held_back: waiting(inventory, &waits, &what) })
+    (goes, waiting(inventory, &waits, &what))
 }
 
 /// How many pods this old set gets under Recreate. The Deployment controller fills a paused Deployment up, and has not made its sets
 /// smaller again when a hold has just ended: pods that a rollout has deleted do not come back.
 pub(super) fn wanted_of_old_set(inventory: &Inventory<'_>, set: &Set) -> i64 {
     let Some(rollout) = &inventory.status.rollout else { return size(set) };
-    match held(inventory.status) {
+    match &inventory.status.hold {
         _ if !inventory.spec.paused => 0,
         Some(hold) if !is_scaled(set, rollout) => {
             size(set).min(hold.sizes.get(&set.hash).copied().map_or(0, i64::from))
@@ -191,20 +187,16 @@ fn waiting_pods(set: &Set, hold: &Hold, rollout: &Rollout) -> i64 {
 pub(super) fn ahead<'c, 'a>(
     inventory: &'c Inventory<'a>,
     of_old: Vec<&'c RankedPod<'a>>,
-) -> Result<(Vec<&'c RankedPod<'a>>, Pausing), Box<Decision>> {
+) -> Result<(Vec<&'c RankedPod<'a>>, HeldBack), Box<Decision>> {
     if points::is_unseen_group(inventory) && !of_old.is_empty() {
         let what = "a pod is missing, and the groups of nodes are not known yet";
-        let mut waits = BTreeMap::new();
-        for ranked in &of_old {
-            *waits.entry(&*ranked.pod.set).or_default() += 1;
-        }
-        return Ok((Vec::new(), Pausing { held_back: waiting(inventory, &waits, what) }));
+        return Ok((Vec::new(), waiting(inventory, &by_set(&of_old), what)));
     }
     let points = Points::without_numbers(inventory);
     let first = points.first().and_then(|first| Some((first, inventory.old().get(first.barrier?)?.place)));
     let barrier = first
         .and_then(|(first, place)| Some((first, of_old.iter().position(|ranked| ranked.place >= place)?)));
-    let Some((first, at)) = barrier else { return Ok((of_old, Pausing::default())) };
+    let Some((first, at)) = barrier else { return Ok((of_old, HeldBack::new())) };
     let id = &first.id;
     // A change of `replicas` that the Deployment controller has not carried out yet is not a step of the rollout.
     let is_scaling = inventory.old_sets().any(|set| set.replicas > 0 && is_behind(inventory, set));
@@ -217,12 +209,16 @@ pub(super) fn ahead<'c, 'a>(
     } else {
         format!("pause point {id} is ahead")
     };
-    let mut waits = BTreeMap::new();
-    for ranked in &of_old[at..] {
-        *waits.entry(&*ranked.pod.set).or_default() += 1;
+    let held_back = waiting(inventory, &by_set(&of_old[at..]), &what);
+    Ok((of_old.into_iter().take(at).collect(), held_back))
+}
+
+fn by_set<'c>(ranked_pods: &[&'c RankedPod<'_>]) -> BTreeMap<&'c str, usize> {
+    let mut counts = BTreeMap::new();
+    for ranked in ranked_pods {
+        *counts.entry(&*ranked.pod.set).or_default() += 1;
     }
-    let pausing = Pausing { held_back: waiting(inventory, &waits, &what) };
-    Ok((of_old.into_iter().take(at).collect(), pausing))
+    counts
 }
 
 /// Whether the size of this set is still that for another number of replicas.

@@ -1,10 +1,13 @@
 //! Ways past a pause point, or into a standstill, that a review found.
 
-use ordereddeployment_api::{AheadPoint, PausePoint, Share};
+use ordereddeployment_api::{
+    AheadPoint, PausePoint, Share,
+    names::{condition, reason},
+};
 use ordereddeployment_planner::Point;
 use serde_json::{Value, json};
 
-use crate::model::Cluster;
+use crate::model::{Cluster, Compares};
 
 fn running(replicas: i32, surge: i32, unavailable: i32, points: &Value) -> Cluster {
     Cluster::running(&json!({
@@ -154,13 +157,16 @@ fn more_is_no_name_of_a_declared_point() {
 }
 
 #[test]
-fn pods_without_a_node_form_no_group_and_stop_nothing() {
+fn pods_without_a_node_are_one_group_until_one_has_a_node() {
     let mut cluster = running(3, 1, 0, &json!([{"name": "zones", "betweenNodeGroups": "pool"}]));
     for pod in &mut cluster.pods {
         pod.facts.node = None;
         pod.facts.ready = false;
     }
     cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("zones@2"), 0));
+    cluster.resume();
     cluster.settle();
     assert!(cluster.is_complete(), "{:?}", cluster.status());
 }
@@ -283,7 +289,7 @@ fn going_back_replaces_lost_pods_while_paused_too() {
 }
 
 #[test]
-fn a_place_limits_a_rollout_before_it_is_counted() {
+fn missing_pods_count_as_behind_a_place() {
     let place = json!([{"name": "gate", "beforePriority": 100}]);
     // A pod is lost just before.
     let mut cluster = running(10, 10, 0, &place);
@@ -462,14 +468,11 @@ fn pods_that_have_no_node_yet_do_not_hide_a_place() {
 }
 
 #[test]
-fn a_place_is_counted_where_the_api_server_refuses_old_pods() {
+fn a_place_is_ahead_where_the_api_server_refuses_old_pods() {
     let mut cluster = running(4, 1, 1, &json!([{"name": "gate", "beforePriority": 100}]));
     cluster.pods.clear();
     cluster.refused.insert("v1".to_owned());
     cluster.set_image("v2");
-    cluster.rest();
-    assert_eq!((held(&cluster), cluster.of_image("v2")), (None, 0));
-    cluster.tick(11);
     cluster.rest();
     assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("gate@2"), 0));
     cluster.resume();
@@ -516,4 +519,444 @@ fn a_lost_canary_comes_back_in_a_hold_with_an_invalid_list() {
     cluster.pods.remove(lost);
     cluster.settle();
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (9, 1));
+}
+
+#[test]
+fn groups_of_nodes_are_ahead_when_no_pod_could_show_them() {
+    let zones = json!([{"name": "zones", "betweenNodeGroups": "pool"}]);
+    for strategy in ["RollingUpdate", "Recreate"] {
+        let strategy = json!({"type": strategy, "pausePoints": zones});
+        let mut cluster = Cluster::running(&json!({"replicas": 4, "strategy": strategy}));
+        cluster.pods.clear();
+        cluster.set_image("v2");
+        cluster.settle();
+        assert!(
+            held(&cluster).is_some_and(|id| id.starts_with("zones")),
+            "{strategy}: {:?}",
+            cluster.status()
+        );
+        assert!(cluster.of_image("v1") > 0, "{strategy}");
+    }
+    let mut cluster = running(4, 1, 1, &canary(1));
+    cluster.set_image("v2");
+    cluster.settle();
+    scale(&mut cluster, 0);
+    declare(&mut cluster, &zones);
+    scale(&mut cluster, 10);
+    assert!(held(&cluster).is_some_and(|id| id.starts_with("zones")), "{:?}", cluster.status());
+}
+
+#[test]
+fn no_place_is_judged_empty_without_replicas() {
+    let place = json!([{"name": "gate", "beforeNodes": {"matchLabels": {"pool": "n1"}}}]);
+    let mut cluster = running(4, 1, 1, &place);
+    let at = |cluster: &Cluster| cluster.pods.iter().position(|pod| pod.facts.node.as_deref() == Some("n1"));
+    while let Some(lost) = at(&cluster) {
+        cluster.pods.remove(lost);
+    }
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.set_image("v2");
+    cluster.settle();
+    scale(&mut cluster, 4);
+    assert!(held(&cluster).is_some_and(|id| id.starts_with("gate")), "{:?}", cluster.status());
+}
+
+#[test]
+fn pods_without_a_node_count_as_behind_a_place_that_shows_one() {
+    let place = json!([{"name": "gate", "beforeNodes": {"matchLabels": {"pool": "n1"}}}]);
+    let mut cluster = running(10, 10, 0, &place);
+    for pod in &mut cluster.pods {
+        pod.facts.node = None;
+    }
+    cluster.pods[0].facts.node = Some("n1".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("gate@2"), 0));
+}
+
+#[test]
+fn a_place_is_ahead_when_the_last_old_pods_are_lost_as_it_is_declared() {
+    let mut cluster = running(4, 1, 0, &json!([]));
+    cluster.set_image("v2");
+    while cluster.of_image("v2") == 0 {
+        cluster.step();
+    }
+    let gate = json!([{"name": "gate", "beforePriority": 1000}]);
+    cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(gate).unwrap());
+    let updated: Vec<bool> = cluster.pods.iter().map(|pod| cluster.image(pod) == "v2").collect();
+    let mut updated = updated.into_iter();
+    cluster.pods.retain(|_| updated.next().unwrap());
+    cluster.settle();
+    assert_eq!(held(&cluster).as_deref(), Some("gate@2"), "{:?}", cluster.status());
+    assert_eq!(cluster.of_image("v2"), 1);
+}
+
+fn suspended() -> Cluster {
+    let mut cluster = running(4, 1, 1, &canary(1));
+    cluster.set_image("v2");
+    cluster.settle();
+    scale(&mut cluster, 0);
+    cluster
+}
+
+#[test]
+fn a_new_template_with_another_list_keeps_a_suspension() {
+    let mut cluster = suspended();
+    let first = json!([{"name": "first", "afterUpdated": 1}]);
+    cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(first).unwrap());
+    cluster.set_image("v3");
+    cluster.settle();
+    scale(&mut cluster, 4);
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v3")), (Some("first@3"), 1));
+    // An invalid list hides the points.
+    let mut cluster = suspended();
+    declare(&mut cluster, &json!([{"name": "canary", "afterUpdated": 5}, {"name": "b", "afterUpdated": 3}]));
+    cluster.set_image("v3");
+    cluster.settle();
+    cluster.set_image("v4");
+    cluster.settle();
+    declare(&mut cluster, &canary(1));
+    scale(&mut cluster, 4);
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v4")), (Some("canary@4"), 1));
+}
+
+#[test]
+fn no_hold_begins_at_a_number_that_an_invalid_list_hides() {
+    let half = json!([{"name": "half", "afterUpdated": 5, "duration": "10m"}]);
+    let mut cluster = running(10, 0, 1, &half);
+    cluster.set_image("v2");
+    while cluster.of_image("v2") == 0 {
+        cluster.step();
+        cluster.tick(0);
+    }
+    declare(&mut cluster, &json!([{"name": "a", "afterUpdated": 5}, {"name": "b", "afterUpdated": 3}]));
+    assert_eq!(held(&cluster), None);
+    cluster.tick(900);
+    declare(&mut cluster, &half);
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("half@2"), 5));
+}
+
+#[test]
+fn a_pod_of_a_rejected_release_opens_no_group_of_nodes() {
+    let zones = json!([{"name": "zones", "betweenNodeGroups": "pool"}]);
+    let mut cluster = running(6, 1, 0, &zones);
+    for (pod, node) in cluster.pods.iter_mut().zip(["n0", "n0", "n1", "n1", "n2", "n2"]) {
+        pod.facts.node = Some(node.into());
+    }
+    cluster.broken.insert("v2".to_owned());
+    cluster.set_image("v2");
+    while cluster.of_image("v2") == 0 {
+        cluster.step();
+    }
+    let rejected = cluster.pods.iter().position(|pod| cluster.image(pod) == "v2").unwrap();
+    cluster.pod(rejected).facts.node = Some("n2".into());
+    cluster.settle();
+    cluster.set_image("v3");
+    let mut holds = Vec::new();
+    for _ in 0..3 {
+        cluster.settle();
+        let Some(id) = held(&cluster) else { break };
+        holds.push((id, cluster.of_image("v3")));
+        cluster.resume();
+    }
+    let groups = cluster.nodes.values().map(|node| node.labels["pool"].clone());
+    let groups: std::collections::BTreeSet<_> = groups.collect();
+    assert_eq!(holds.len(), groups.len() - 1, "{holds:?} {groups:?}");
+}
+
+#[test]
+fn a_place_is_ahead_while_templates_cannot_be_compared() {
+    let gate = json!([{"name": "gate", "beforePriority": 100}]);
+    let mut cluster = running(10, 5, 1, &gate);
+    cluster.compares = Some(Compares::default());
+    cluster.quota = Some(9);
+    cluster.pods.pop();
+    cluster.set_image("v2");
+    cluster.rest();
+    cluster.silence(true);
+    cluster.quota = None;
+    cluster.set_image("v3");
+    cluster.rest();
+    assert_eq!((cluster.of_image("v2"), cluster.of_image("v3")), (0, 0), "{:?}", cluster.status());
+}
+
+#[test]
+fn lost_pods_are_of_what_served_while_templates_cannot_be_compared() {
+    let mut cluster = running(4, 1, 1, &json!([]));
+    cluster.compares = Some(Compares::default());
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.edit(|spec| spec.paused = true);
+    cluster.set_image("v3");
+    cluster.settle();
+    cluster.silence(true);
+    cluster.set_image("v4");
+    cluster.rest();
+    cluster.pods.pop();
+    cluster.rest();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (0, 4), "{:?}", cluster.status());
+}
+
+#[test]
+fn a_set_that_somebody_deletes_makes_no_way_back() {
+    let mut cluster = running(4, 1, 1, &json!([]));
+    cluster.set_image("v2");
+    cluster.settle();
+    declare(&mut cluster, &canary(1));
+    cluster.set_image("v1");
+    cluster.settle();
+    assert_eq!(held(&cluster).as_deref(), Some("canary@3"));
+    let set = cluster.sets.iter().position(|set| cluster.image_of(set) == "v2").unwrap();
+    cluster.delete_set(set);
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("canary@3"), 1));
+}
+
+#[test]
+fn an_old_revision_that_comes_back_without_replicas_can_be_aborted() {
+    let mut cluster = running(4, 1, 1, &json!([]));
+    cluster.set_image("v2");
+    cluster.settle();
+    scale(&mut cluster, 0);
+    cluster.edit(|spec| {
+        spec.progress_deadline_seconds = 60;
+        spec.revision_history_limit = 0;
+    });
+    cluster.set_image("v1");
+    cluster.settle();
+    cluster.broken.insert("v1".to_owned());
+    scale(&mut cluster, 4);
+    cluster.tick(90);
+    cluster.settle();
+    let progressing = cluster.status().condition(condition::PROGRESSING).unwrap().clone();
+    assert_eq!(progressing.reason, reason::PROGRESS_DEADLINE_EXCEEDED);
+    cluster.request_abort(3);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (0, 4), "{:?}", cluster.status());
+}
+
+#[test]
+fn a_place_that_only_pods_of_a_rejected_release_are_at_keeps_them() {
+    let gate = json!([{"name": "gate", "beforeNodes": {"matchLabels": {"pool": "n1"}}}]);
+    let mut cluster = running(10, 1, 0, &json!([]));
+    cluster.broken.insert("v2".to_owned());
+    cluster.set_image("v2");
+    cluster.settle();
+    // All pods are of a release that never served.
+    let set = cluster.sets.iter().find(|set| cluster.image_of(set) == "v2").unwrap().uid.clone();
+    for (at, pod) in cluster.pods.iter_mut().enumerate() {
+        pod.set = set.clone();
+        pod.facts.node = Some(if at < 4 { "n1" } else { "n0" }.into());
+    }
+    cluster.pods.truncate(10);
+    cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(gate).unwrap());
+    cluster.set_image("v3");
+    while cluster.of_image("v3") == 0 {
+        cluster.step();
+    }
+    let lost = cluster.pods.iter().position(|pod| pod.facts.node.as_deref() == Some("n0")).unwrap();
+    cluster.pods.remove(lost);
+    cluster.settle();
+    assert!(held(&cluster).is_some_and(|id| id.starts_with("gate")), "{:?}", cluster.status());
+    let at_gate =
+        cluster.active().filter(|pod| cluster.image(pod) == "v2" && pod.facts.node.as_deref() == Some("n1"));
+    assert_eq!(at_gate.count(), 4);
+}
+
+#[test]
+fn pods_that_are_missing_can_be_another_group_of_nodes() {
+    let zones = json!([{"name": "zones", "betweenNodeGroups": "pool"}]);
+    let mut cluster = running(8, 2, 2, &zones);
+    for (at, pod) in cluster.pods.iter_mut().enumerate() {
+        pod.facts.node = Some(if at < 6 { "n0" } else { "n1" }.into());
+    }
+    cluster.pods.truncate(6);
+    cluster.set_image("v2");
+    cluster.settle();
+    assert!(held(&cluster).is_some_and(|id| id.starts_with("zones")), "{:?}", cluster.status());
+    assert_eq!(cluster.of_image("v2"), 6);
+    // The same without replicas.
+    let mut cluster = running(4, 1, 1, &zones);
+    for pod in &mut cluster.pods {
+        pod.facts.node = Some("n0".into());
+    }
+    cluster.pods.truncate(2);
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.set_image("v2");
+    cluster.settle();
+    scale(&mut cluster, 4);
+    assert!(held(&cluster).is_some_and(|id| id.starts_with("zones")), "{:?}", cluster.status());
+}
+
+#[test]
+fn a_suspension_that_ends_with_a_new_template_keeps_its_points() {
+    let held_at_a_mark = || {
+        let mut cluster = running(6, 1, 0, &json!([]));
+        cluster.prioritize(&[9, 8, 7]);
+        cluster.pause_at(3, PausePoint::Before);
+        cluster.set_image("v2");
+        cluster.settle();
+        scale(&mut cluster, 0);
+        cluster
+    };
+    let mut cluster = held_at_a_mark();
+    cluster.edit(|spec| spec.replicas = 6);
+    cluster.set_image("v3");
+    cluster.settle();
+    assert_eq!((held(&cluster).is_some(), cluster.of_image("v3")), (true, 3), "{:?}", cluster.status());
+    let mut cluster = held_at_a_mark();
+    cluster.request_abort(2);
+    cluster.settle();
+    cluster.request_retry(2);
+    cluster.settle();
+    scale(&mut cluster, 6);
+    assert_eq!((held(&cluster).is_some(), cluster.of_image("v2")), (true, 3), "{:?}", cluster.status());
+}
+
+#[test]
+fn a_larger_number_does_not_count_while_it_may_be_that_of_another_template() {
+    let half = |number: i32| json!([{"name": "half", "afterUpdated": number}]);
+    let mut cluster = running(10, 10, 0, &half(1));
+    cluster.compares = Some(Compares::default());
+    cluster.broken.insert("v2".to_owned());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(cluster.of_image("v2"), 1);
+    cluster.silence(true);
+    cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(half(9)).unwrap());
+    cluster.set_image("v3");
+    cluster.rest();
+    assert_eq!((cluster.of_image("v2"), cluster.of_image("v3")), (1, 0));
+}
+
+#[test]
+fn a_place_is_ahead_of_the_second_release_when_the_first_one_never_served() {
+    let mut cluster = Cluster::new(&json!({
+        "replicas": 4,
+        "strategy": {"type": "RollingUpdate", "pausePoints": [{"name": "gate", "beforePriority": 1000}]},
+    }));
+    cluster.broken.insert("v1".to_owned());
+    cluster.set_image("v1");
+    cluster.settle();
+    cluster.pods.pop();
+    cluster.set_image("v2");
+    cluster.step();
+    cluster.pods.clear();
+    cluster.settle();
+    assert!(held(&cluster).is_some_and(|id| id.starts_with("gate")), "{:?}", cluster.status());
+}
+
+#[test]
+fn a_place_that_is_empty_stays_so_while_the_rollout_replaces_pods() {
+    let gate = json!([{"name": "gate", "beforeNodes": {"matchLabels": {"pool": "none"}}}]);
+    for (replicas, strategy) in [
+        (4, json!({"type": "Recreate"})),
+        (1, json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}})),
+        (10, json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}})),
+        (4, json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})),
+    ] {
+        let mut strategy = strategy;
+        strategy["pausePoints"] = gate.clone();
+        let mut cluster = Cluster::running(&json!({"replicas": replicas, "strategy": strategy}));
+        let before = cluster.count;
+        cluster.set_image("v2");
+        cluster.settle();
+        assert!(cluster.is_complete(), "{strategy}: {:?}", cluster.status());
+        assert_eq!(
+            cluster.count - before,
+            u32::try_from(replicas).unwrap() + 1,
+            "{strategy}: pods and one set"
+        );
+    }
+    // A bad canary there is no pod of the place either.
+    let mut cluster = running(10, 1, 0, &gate);
+    cluster.broken.insert("v2".to_owned());
+    cluster.set_image("v2");
+    cluster.settle();
+    let canary = cluster.pods.iter().position(|pod| cluster.image(pod) == "v2").unwrap();
+    cluster.pod(canary).facts.node = Some("n1".into());
+    let gate = json!([{"name": "gate", "beforeNodes": {"matchLabels": {"pool": "n1"}}}]);
+    for pod in cluster.pods.iter_mut().filter(|pod| pod.facts.ready) {
+        pod.facts.node = Some("n0".into());
+    }
+    cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(gate).unwrap());
+    cluster.set_image("v3");
+    cluster.settle();
+    assert!(cluster.is_complete(), "{:?}", cluster.status());
+}
+
+#[test]
+fn one_updated_pod_beside_an_old_one_is_half_of_the_pods_once_paused() {
+    let mut cluster = running(1, 1, 0, &json!([]));
+    cluster.broken.insert("v2".to_owned());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (1, 1));
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    scale(&mut cluster, 10);
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (5, 5));
+}
+
+#[test]
+fn the_time_of_a_hold_stands_still_while_one_replica_waits() {
+    let mut cluster = running(4, 0, 1, &json!([{"name": "canary", "afterUpdated": 1, "duration": "10m"}]));
+    cluster.set_image("v2");
+    cluster.settle();
+    scale(&mut cluster, 1);
+    cluster.tick(3600);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (1, 0), "{:?}", cluster.status());
+    scale(&mut cluster, 4);
+    cluster.tick(660);
+    cluster.settle();
+    assert!(cluster.is_complete(), "{:?}", cluster.status());
+}
+
+#[test]
+fn missing_pods_can_be_a_group_of_nodes_beside_nodes_without_the_label() {
+    let mut cluster = running(8, 2, 2, &json!([{"name": "zones", "betweenNodeGroups": "zone"}]));
+    cluster.pods.truncate(6);
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(held(&cluster).as_deref(), Some("zones@2"), "{:?}", cluster.status());
+}
+
+#[test]
+fn a_second_push_under_recreate_does_not_stop_at_an_empty_place() {
+    for point in
+        [json!({"beforeNodes": {"matchLabels": {"pool": "none"}}}), json!({"betweenNodeGroups": "none"})]
+    {
+        let mut declared = point.clone();
+        declared["name"] = json!("gate");
+        let strategy = json!({"type": "Recreate", "pausePoints": [declared]});
+        let mut cluster = Cluster::running(&json!({"replicas": 4, "strategy": strategy}));
+        cluster.set_image("v2");
+        cluster.rest();
+        assert!(cluster.pods.iter().all(|pod| pod.terminating));
+        cluster.set_image("v3");
+        cluster.rest();
+        assert_eq!((held(&cluster), cluster.of_image("v1")), (None, 0), "{point}");
+        cluster.settle();
+        assert_eq!(cluster.of_image("v3"), 4, "{point}: {:?}", cluster.status());
+    }
+}
+
+#[test]
+fn an_abort_that_got_replicas_leaves_no_points_for_later() {
+    let mut cluster = running(4, 1, 1, &json!([]));
+    cluster.prioritize(&[9, 8]);
+    cluster.pause_at(2, PausePoint::Before);
+    cluster.set_image("v2");
+    cluster.settle();
+    assert!(held(&cluster).is_some());
+    scale(&mut cluster, 0);
+    cluster.request_abort(2);
+    cluster.settle();
+    scale(&mut cluster, 4);
+    scale(&mut cluster, 0);
+    cluster.set_image("v3");
+    cluster.settle();
+    scale(&mut cluster, 4);
+    assert_eq!((held(&cluster), cluster.of_image("v3")), (None, 4), "{:?}", cluster.status());
 }

@@ -140,10 +140,10 @@ impl Trial {
             Deed::Break => self.patch(json!({"strategy": {"pausePoints": invalid()}})).await,
             Deed::Mend => self.patch(json!({"strategy": {"pausePoints": canary()}})).await,
             Deed::LateResume => {
-                self.request(json!({"resumeRequested": format!("canary@{}", revision - 1)})).await;
+                cluster.request_resume(&format!("canary@{}", revision - 1)).await.unwrap();
             }
             Deed::WrongResume => {
-                self.request(json!({"resumeRequested": format!("canary@{revision}.2")})).await;
+                cluster.request_resume(&format!("canary@{revision}.2")).await.unwrap();
             }
             Deed::Abort => self.request(json!({"abortRequested": revision})).await,
             Deed::Retry => self.request(json!({"retryRequested": revision})).await,
