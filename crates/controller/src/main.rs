@@ -1,7 +1,7 @@
 //! `ordered-controller-manager`: the controllers of this project as one process.
 
 use std::io::IsTerminal;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,8 +48,8 @@ struct Arguments {
     /// Watch this namespace only.
     #[arg(long)]
     namespace: Option<String>,
-    /// The address that serves /metrics, /healthz and /readyz.
-    #[arg(long, default_value = "0.0.0.0:8080")]
+    /// The address that serves /metrics, /healthz and /readyz. [::] is IPv6 and IPv4; without IPv6 in the kernel, IPv4.
+    #[arg(long, default_value = "[::]:8080")]
     metrics_bind_address: SocketAddr,
     /// Run only while this replica holds the Lease, so that several replicas are safe.
     #[arg(long)]
@@ -183,7 +183,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     }
     let election = arguments.leader_elect.then(|| election(&arguments, &client, &mut options)).transpose()?;
     let address = arguments.metrics_bind_address;
-    let listener = TcpListener::bind(address)
+    let listener = listen(address)
         .await
         .with_context(|| format!("cannot listen on {address}: choose another --metrics-bind-address"))?;
 
@@ -251,6 +251,15 @@ async fn run(arguments: Arguments) -> Result<()> {
         Some((candidate, leadership)) => Ok(candidate.run_while_leading(controller, leadership).await?),
         None => Ok(controller.await?),
     }
+}
+
+/// Listens on that address. A kernel can have IPv6 off: then all addresses are those of IPv4.
+async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let listener = TcpListener::bind(address).await;
+    if listener.is_err() && address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
+        return TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await;
+    }
+    listener
 }
 
 /// The candidate of the leader election, and the channel that says whether it is the leader.

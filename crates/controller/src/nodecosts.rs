@@ -15,7 +15,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, Resource};
-use kube_runtime::{WatchStreamExt, watcher};
+use kube_runtime::watcher;
 use ordereddeployment_api::names::{annotation, reason};
 use ordereddeployment_nodecosts::{ALL_SYNCED, Change, Changed, Index, Pod, WatchEvent};
 use ordereddeployment_wire::{Family, NamespacedUid, PodView};
@@ -28,7 +28,7 @@ use crate::client::error::RequestError;
 use crate::client::requests::{PAGE, Requests};
 use crate::events::{EventRecorder, events};
 use crate::fair::Turns;
-use crate::runtime::backoff::{self, WatchBackoff};
+use crate::runtime::backoff::{self, patient};
 use crate::{Error, Health, Metrics, Options};
 
 /// How many pods are written at the same time.
@@ -291,17 +291,15 @@ fn watch_events<K>(
 where
     K: Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let watch = watch.backoff(WatchBackoff::default());
     let (metrics, health) = (Arc::clone(metrics), health.clone());
     let name = format!("the watch of {what} for deletion costs");
-    let events = watch.filter_map(move |event| {
+    let events = patient(what, watch).filter_map(move |event| {
         match &event {
             Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
             Ok(_) => health.works(&name),
-            Err(error) => {
+            Err(_) => {
                 metrics.watch_failed(what);
                 health.fails(&name);
-                tracing::warn!(%error, what, "a watch failed and is tried again");
             }
         }
         std::future::ready(event.ok())

@@ -1,7 +1,7 @@
 //! The binary itself, over TLS, as it runs in a cluster.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed assumption fails the test")]
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::Stdio;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -40,7 +40,7 @@ async fn the_program_works_from_a_kubeconfig_and_ends_on_sigterm() {
     let mut program = Command::new(env!("CARGO_BIN_EXE_ordered-controller-manager"))
         .arg("--kubeconfig")
         .arg(&kubeconfig)
-        .args(["--metrics-bind-address", "127.0.0.1:0", "--log-format", "json"])
+        .args(["--metrics-bind-address", "[::]:0", "--log-format", "json"])
         .env_remove("RUST_LOG")
         .stderr(Stdio::piped())
         .kill_on_drop(true)
@@ -56,7 +56,12 @@ async fn the_program_works_from_a_kubeconfig_and_ends_on_sigterm() {
             break;
         }
     }
-    let address = address.unwrap();
+    let address: SocketAddr = address.unwrap();
+    if address.is_ipv6() {
+        let address = (Ipv6Addr::LOCALHOST, address.port()).into();
+        assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
+    }
+    let address = (Ipv4Addr::LOCALHOST, address.port()).into();
     assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
     assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
 

@@ -61,8 +61,8 @@ pub enum RequestError {
     #[error("{}", words(.0))]
     Answered(Box<Status>),
     /// The request did not reach the API server, or its answer did not arrive.
-    #[error("{0}")]
-    Transport(#[source] Arc<kube::Error>),
+    #[error("{}", with_causes(&**.0))]
+    Transport(Arc<kube::Error>),
 }
 
 impl From<kube::Error> for RequestError {
@@ -172,6 +172,20 @@ pub(crate) enum Refusal {
     Unnamed(String),
     /// Several budgets select the pod, which the eviction API does not support.
     Several,
+}
+
+/// The message with those of its causes that it does not repeat: `client error (Connect)` alone names none.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(found) = cause {
+        let words = found.to_string();
+        if !message.contains(&words) {
+            message = format!("{message}: {words}");
+        }
+        cause = found.source();
+    }
+    message
 }
 
 fn words(status: &Status) -> String {

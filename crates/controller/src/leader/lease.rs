@@ -6,19 +6,23 @@
 use std::time::Duration;
 
 use futures::StreamExt;
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, ResourceExt};
-use kube_runtime::{WatchStreamExt, watcher};
+use kube_runtime::watcher;
 use ordereddeployment_api::names::CONTROLLER;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::client::http::with_user_agent;
 use crate::leader::election::{ObservedLease, Record, Step, Timing, next};
-use crate::runtime::backoff::WatchBackoff;
+use crate::runtime::backoff::patient;
 use crate::{Clock, Error, Fence, Health, RequestError};
+
+/// How often a release is sent: an older renewal can be stored before it, and one more after it was read.
+const RELEASES: u32 = 3;
 
 /// The name of this check in the answer of a probe.
 const ELECTION: &str = "leader election";
@@ -34,6 +38,10 @@ pub struct Candidate {
     health: Health,
     /// The Lease as it was read: fields that this version does not know are kept.
     lease: Option<Lease>,
+    /// When the last renewal that is known to be stored was sent.
+    renewed: Instant,
+    /// The renewals since then: the time that they write, and when they were sent. Each of them may be stored.
+    tried: Vec<(MicroTime, Instant)>,
 }
 
 impl std::fmt::Debug for Candidate {
@@ -56,7 +64,18 @@ impl Candidate {
         health: Health,
     ) -> Self {
         let api = Api::namespaced(with_user_agent(client, None), namespace);
-        Self { api, identity: identity.to_owned(), timing, fence, observed: None, clock, health, lease: None }
+        Self {
+            api,
+            identity: identity.to_owned(),
+            timing,
+            fence,
+            observed: None,
+            clock,
+            health,
+            lease: None,
+            renewed: Instant::now(),
+            tried: Vec::new(),
+        }
     }
 
     /// Runs `work` and reports on `leadership` when the candidate is the leader. The loss of leadership ends `work`: its state
@@ -91,9 +110,10 @@ impl Candidate {
         self.health.synced_whole().await;
         // An event of the watch only ends the wait; the decision reads the Lease again. Backoff keeps a failing watch from
         // ending every wait at once.
-        let changes = watcher::watch_object(self.api.clone(), CONTROLLER).backoff(WatchBackoff::default());
+        let changes = patient("lease", watcher::watch_object(self.api.clone(), CONTROLLER));
         futures::pin_mut!(changes);
         let mut logged = None;
+        let mut named = None;
         loop {
             let wait = match self.step().await {
                 Ok(None) => {
@@ -103,6 +123,15 @@ impl Candidate {
                 Ok(Some(wait)) => {
                     self.health.works(ELECTION);
                     logged = None;
+                    let holder = self.holder().map(str::to_owned);
+                    if holder != named {
+                        // Once for each holder: no other message says why this process is idle.
+                        tracing::info!(
+                            holder = holder.as_deref().unwrap_or_default(),
+                            "waiting for the lease"
+                        );
+                        named = holder;
+                    }
                     wait
                 }
                 Err(error) => {
@@ -141,46 +170,93 @@ impl Candidate {
     /// Renews the lease until leadership is lost: past the renew deadline, or taken by
     /// another candidate. Then it closes the fence.
     async fn keep(&mut self) {
-        let mut renewed = Instant::now();
+        let mut next = self.renewed + self.timing.retry;
         loop {
-            sleep(self.timing.retry).await;
-            if renewed.elapsed() >= self.timing.renew_deadline {
+            sleep_until(next).await;
+            if self.renewed.elapsed() >= self.timing.renew_deadline {
                 tracing::error!("failed to renew lease in time");
                 break;
             }
-            let version = self.lease.as_ref().and_then(ResourceExt::resource_version);
-            match self.write(version).await {
-                Ok(()) => renewed = Instant::now(),
-                Err(error) if error.code() == Some(409) || error.code() == Some(404) => {
-                    // The conflict may come from our own renewal, whose answer was lost.
-                    let read = self.read().await;
-                    let ours = self.observed.as_ref().and_then(|observed| observed.record.holder.as_deref());
-                    if read.is_ok() && ours != Some(self.identity.as_str()) {
-                        tracing::error!("another replica holds the lease");
-                        break;
-                    }
+            let (begun, was_read) = (Instant::now(), !self.tried.is_empty());
+            match self.renew().await {
+                Ok(true) => next = self.renewed + self.timing.retry,
+                Ok(false) => {
+                    tracing::error!(
+                        holder = self.holder().unwrap_or_default(),
+                        "another replica holds the lease"
+                    );
+                    break;
                 }
-                Err(error) => tracing::warn!(%error, "failed to renew lease, retrying"),
+                Err(error) => {
+                    // The conflict may come from our own renewal, whose answer was lost: the Lease is read at once.
+                    let is_read_now = matches!(error.code(), Some(404 | 409)) && !was_read;
+                    if !is_read_now {
+                        tracing::warn!(%error, "failed to renew lease, retrying");
+                    }
+                    next = if is_read_now { begun } else { begun + self.timing.retry };
+                }
             }
         }
         self.fence.close();
+    }
+
+    /// Writes the lease. If it is not known what is stored, reads it first. Returns whether this process holds it.
+    async fn renew(&mut self) -> Result<bool, RequestError> {
+        if !self.tried.is_empty() {
+            self.read().await?;
+            self.confirm();
+            if self.holder().is_some_and(|holder| holder != self.identity) {
+                return Ok(false);
+            }
+        }
+        let version = self.lease.as_ref().and_then(ResourceExt::resource_version);
+        self.write(version).await.map(|()| true)
+    }
+
+    /// Counts a renewal without an answer that the Lease shows.
+    fn confirm(&mut self) {
+        let spec = self.lease.as_ref().and_then(|lease| lease.spec.as_ref());
+        let stored = spec.filter(|spec| spec.holder_identity.as_deref() == Some(self.identity.as_str()));
+        let time = stored.and_then(|spec| spec.renew_time.as_ref());
+        if let Some((_, sent)) = time.and_then(|time| self.tried.iter().find(|(tried, _)| tried == time)) {
+            self.renewed = *sent;
+            self.open();
+        }
+    }
+
+    /// Opens the fence until the end of the last renewal.
+    fn open(&self) {
+        self.fence.open(self.renewed + self.timing.renew_deadline, self.renewed + self.timing.lease);
+    }
+
+    /// Who holds the Lease as it was read or written last.
+    fn holder(&self) -> Option<&str> {
+        self.observed.as_ref()?.record.holder.as_deref()
     }
 
     /// Releases the lease, so that the next leader need not wait. Call it only after all work has ended.
     async fn release(&mut self) {
         self.fence.close();
-        let Some(mut lease) = self.lease.take() else { return };
-        let spec = lease.spec.get_or_insert_default();
-        spec.holder_identity = Some(String::new());
-        // As in client-go: for an observer the lease expires at once.
-        spec.lease_duration_seconds = Some(1);
-        if let Err(error) = self.put(&lease).await {
-            tracing::debug!(%error, "failed to release lease: it expires by itself");
+        for _ in 0..RELEASES {
+            let Some(mut lease) = self.lease.take() else { return };
+            if self.holder() != Some(self.identity.as_str()) {
+                return;
+            }
+            let spec = lease.spec.get_or_insert_default();
+            spec.holder_identity = Some(String::new());
+            // As in client-go: for an observer the lease expires at once.
+            spec.lease_duration_seconds = Some(1);
+            let Err(error) = self.put(&lease).await else { return };
+            tracing::debug!(%error, "failed to release lease");
+            // A renewal that had no answer yet can have been stored meanwhile.
+            if error.code() != Some(409) || self.read().await.is_err() {
+                return;
+            }
         }
     }
 
     async fn read(&mut self) -> Result<(), RequestError> {
-        let found = send(self.timing.retry, self.api.get_opt(CONTROLLER)).await?;
+        let found = send(self.timing.renew_deadline, self.api.get_opt(CONTROLLER)).await?;
         let now = Instant::now();
         self.observed = found
             .as_ref()
@@ -194,24 +270,29 @@ impl Candidate {
         let sent = Instant::now();
         let mut lease = self.lease.clone().unwrap_or_default();
         lease.metadata.name = Some(CONTROLLER.to_owned());
-        let now = MicroTime(self.clock.now());
+        // As it is stored: in microseconds.
+        let now = self.clock.now();
+        let now = MicroTime(Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now));
         let spec = lease.spec.get_or_insert_default();
-        claim(spec, &self.identity, self.timing, now);
+        claim(spec, &self.identity, self.timing, now.clone());
+        self.tried.push((now, sent));
         let written = if version.is_some() {
             lease.metadata.resource_version = version;
             self.put(&lease).await?
         } else {
             lease.metadata = ObjectMeta { name: lease.metadata.name, ..ObjectMeta::default() };
-            send(self.timing.retry, self.api.create(&PostParams::default(), &lease)).await?
+            send(self.timing.renew_deadline, self.api.create(&PostParams::default(), &lease)).await?
         };
         self.observed = Some(ObservedLease { record: record(&written, self.timing), since: sent });
         self.lease = Some(written);
-        self.fence.open(sent + self.timing.renew_deadline, sent + self.timing.lease);
+        self.renewed = sent;
+        self.tried.clear();
+        self.open();
         Ok(())
     }
 
     async fn put(&self, lease: &Lease) -> Result<Lease, RequestError> {
-        send(self.timing.retry, self.api.replace(CONTROLLER, &PostParams::default(), lease)).await
+        send(self.timing.renew_deadline, self.api.replace(CONTROLLER, &PostParams::default(), lease)).await
     }
 }
 

@@ -1,9 +1,13 @@
-//! Backoff after the n-th failure or change, without jitter: equal runs wait equally long.
+//! Backoff after the n-th failure or change. Equal runs wait equally long.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use kube_runtime::utils::Backoff;
-use tokio::time::Instant;
+use futures::{Stream, StreamExt, stream};
+use kube_runtime::watcher;
+use tokio::time::{Instant, sleep};
+
+use crate::client::error::{RequestError, with_causes};
 
 const FIRST: Duration = Duration::from_millis(5);
 const FIRST_REFUSAL: Duration = Duration::from_millis(250);
@@ -15,8 +19,12 @@ const FIRST_PACE: Duration = Duration::from_millis(50);
 const LONGEST_PACE: Duration = Duration::from_secs(2);
 /// After that long without a change, the next ones are read at once again.
 const QUIET: Duration = Duration::from_secs(10);
-/// The first backoff of a watch is longer than that of a write: when a watch fails, all requests fail.
-const FIRST_WATCH: Duration = Duration::from_millis(500);
+/// The first backoff of a watch is longer than that of a write: when a watch fails, all requests fail. Watches
+/// wait between half of it and all of it, so that not all of them ask at one moment. As in client-go's reflector, 0.8 to 30 seconds.
+const FIRST_WATCH: Duration = Duration::from_millis(1600);
+/// How long a watch must not fail before its backoff begins anew. A list that succeeds says nothing: a watch after it can fail each
+/// time.
+const WORKS: Duration = Duration::from_secs(120);
 
 /// The backoff after that many failures in a row.
 pub(crate) fn after(failures: u32) -> Duration {
@@ -61,24 +69,65 @@ impl Pace {
 
 /// The backoff of a watch.
 #[derive(Debug, Default)]
-pub(crate) struct WatchBackoff {
+struct WatchBackoff {
     failures: u32,
+    last: Option<Instant>,
+    logged: Option<String>,
 }
 
-impl Iterator for WatchBackoff {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        let wait = double(FIRST_WATCH, self.failures);
+impl WatchBackoff {
+    /// The wait after this failure of that watch.
+    fn after(&mut self, what: &str, failure: &watcher::Error) -> Duration {
+        let now = Instant::now();
+        if self.last.is_some_and(|last| now.saturating_duration_since(last) >= WORKS) {
+            *self = Self::default();
+        }
+        let message = with_causes(failure);
+        if self.logged.as_ref() != Some(&message) {
+            // Once, however long it lasts.
+            tracing::warn!(error = message, what, "a watch failed and is tried again");
+            self.logged = Some(message);
+        }
+        let longest = double(FIRST_WATCH, self.failures);
         self.failures = self.failures.saturating_add(1);
-        Some(wait)
+        let mut hasher = DefaultHasher::new();
+        (what, self.failures).hash(&mut hasher);
+        let part = u32::try_from(hasher.finish() % 1024).unwrap_or(0);
+        let wait = longest / 2 + longest / 2048 * part;
+        let wait = wait.max(asked(failure).unwrap_or_default());
+        self.last = Some(now + wait);
+        wait
     }
 }
 
-impl Backoff for WatchBackoff {
-    fn reset(&mut self) {
-        self.failures = 0;
+/// How long the answer asks to wait.
+fn asked(failure: &watcher::Error) -> Option<Duration> {
+    match failure {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => match error {
+            kube::Error::Api(status) => RequestError::Answered(status.clone()).retry_after(),
+            _ => None,
+        },
+        watcher::Error::WatchError(status) => RequestError::Answered(status.clone()).retry_after(),
+        watcher::Error::NoResourceVersion => None,
     }
+}
+
+/// The same watch, which logs its failures and waits after each.
+pub(crate) fn patient<T>(
+    what: &'static str,
+    events: impl Stream<Item = watcher::Result<T>>,
+) -> impl Stream<Item = watcher::Result<T>> {
+    let begin = (Box::pin(events), WatchBackoff::default(), None);
+    stream::unfold(begin, move |(mut events, mut backoff, wait)| async move {
+        if let Some(wait) = wait {
+            sleep(wait).await;
+        }
+        let event = events.next().await?;
+        let wait = event.as_ref().err().map(|failure| backoff.after(what, failure));
+        Some((event, (events, backoff, wait)))
+    })
 }
 
 #[cfg(test)]

@@ -24,7 +24,6 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Resource, ResourceExt};
-use kube_runtime::WatchStreamExt;
 use kube_runtime::watcher::{self, watch_object, watcher};
 use ordereddeployment_api::names::{label, reason};
 use serde_json::json;
@@ -34,7 +33,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::client::error::RequestError;
 use crate::client::http::with_user_agent;
 use crate::reconcile::context::Context;
-use crate::runtime::backoff::WatchBackoff;
+use crate::runtime::backoff::patient;
 use crate::{Fence, Health};
 
 /// The name of the probe.
@@ -273,10 +272,9 @@ impl Apart {
         let client = with_user_agent(client, None);
         let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), &self.namespace);
         let config = watcher::Config::default().fields(&format!("metadata.name={PROBE}"));
-        let mut events = pin!(watcher(sets.clone(), config).backoff(WatchBackoff::default()));
+        let mut events = pin!(patient("probe", watcher(sets.clone(), config)));
         let leases: Api<Lease> = Api::namespaced(client, LEASE.0);
-        let mut leases = pin!(watch_object(leases, LEASE.1).backoff(WatchBackoff::default()));
-        let mut lease_error = None;
+        let mut leases = pin!(patient("kube-controller-manager's Lease", watch_object(leases, LEASE.1)));
         let mut probe = Probe::new(Instant::now());
         let mut said = None;
         let mut is_listed = false;
@@ -292,20 +290,10 @@ impl Apart {
                     Ok(watcher::Event::Init) => is_listed = false,
                     Ok(watcher::Event::InitDone) if is_listed => {}
                     Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => probe.lost(Instant::now()),
-                    Err(error) => tracing::warn!(%error, "the watch of the probe failed and is tried again"),
+                    Err(_) => {}
                 },
-                Some(lease) = leases.next() => match lease {
-                    Ok(lease) => {
-                        lease_error = None;
-                        probe.see_lease(lease, Instant::now());
-                    }
-                    Err(error) => {
-                        let error = error.to_string();
-                        if lease_error.as_ref() != Some(&error) {
-                            tracing::warn!(%error, "the watch of kube-controller-manager's Lease failed and is tried again");
-                        }
-                        lease_error = Some(error);
-                    }
+                Some(lease) = leases.next() => if let Ok(lease) = lease {
+                    probe.see_lease(lease, Instant::now());
                 },
                 () = handover.foreign.notified() => probe.see_foreign_status(Instant::now()),
                 Ok(()) = leads.changed() => {}

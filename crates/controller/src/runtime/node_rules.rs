@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, Resource, ResourceExt};
-use kube_runtime::WatchStreamExt;
 use kube_runtime::watcher::{self, watcher};
 use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{DeletionOrder, OrderedDeployment};
@@ -15,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::Health;
 use crate::events::EventRecorder;
-use crate::runtime::backoff::WatchBackoff;
+use crate::runtime::backoff::patient;
 
 /// The ConfigMap with the rules of `nodecosts`.
 #[derive(Clone, Debug)]
@@ -59,7 +58,7 @@ impl NodeRules {
     ) {
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &source.namespace);
         let config = watcher::Config::default().fields(&format!("metadata.name={}", source.name));
-        let mut stream = pin!(watcher(maps, config).backoff(WatchBackoff::default()));
+        let mut stream = pin!(patient("node rules", watcher(maps, config)));
         let mut listed = None;
         while let Some(event) = stream.next().await {
             match &event {
@@ -79,7 +78,7 @@ impl NodeRules {
                 }
                 Ok(watcher::Event::Apply(map)) => self.read(&map, events),
                 Ok(watcher::Event::Delete(_)) => self.set(Config::default()),
-                Err(error) => tracing::warn!(%error, "the watch of the node rules failed and is tried again"),
+                Err(_) => {}
             }
         }
     }

@@ -8,7 +8,6 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::Api;
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource, ResourceExt};
-use kube_runtime::WatchStreamExt;
 use kube_runtime::reflector::store::Writer;
 use kube_runtime::reflector::{ObjectRef, Store};
 use kube_runtime::watcher::{self, watcher};
@@ -23,7 +22,7 @@ use crate::client::decode::{Decoded, decoded, decoded_or_known};
 use crate::client::requests::PAGE;
 use crate::client::sets::SetObject;
 use crate::reconcile::context::Context;
-use crate::runtime::backoff::WatchBackoff;
+use crate::runtime::backoff::patient;
 use crate::runtime::handover::{Handover, IN_NAMESPACE};
 use crate::runtime::health::{Health, Watched};
 use crate::runtime::queue::Queue;
@@ -238,9 +237,8 @@ impl Watches {
 
     async fn nodes(&self) {
         let api: Api<NodeView> = Api::all(self.client());
-        let stream =
-            watcher(api, watcher::Config::default().page_size(PAGE)).backoff(WatchBackoff::default());
         let [.., what] = Watched::of(self.ctx.family);
+        let stream = watcher(api, watcher::Config::default().page_size(PAGE));
         self.follow(stream, what, |event| self.ctx.cache().apply_node(event)).await;
     }
 
@@ -257,7 +255,7 @@ impl Watches {
             Some(namespace) => Api::namespaced(self.client(), namespace),
             None => Api::all(self.client()),
         };
-        watcher(api, watcher::Config::default().page_size(PAGE)).backoff(WatchBackoff::default())
+        watcher(api, watcher::Config::default().page_size(PAGE))
     }
 
     async fn follow<K>(
@@ -267,26 +265,22 @@ impl Watches {
         mut apply: impl FnMut(watcher::Event<K>),
     ) {
         let watch = format!("the watch of {}", resource(what));
-        let mut stream = std::pin::pin!(stream);
+        let mut stream = std::pin::pin!(patient(resource(what), stream));
         while let Some(event) = stream.next().await {
-            match event {
-                Ok(event) => {
-                    let is_whole = matches!(event, watcher::Event::InitDone);
-                    // Objects of a list do not count as a success before the list is complete.
-                    if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
-                        self.health.works(&watch);
-                    }
-                    apply(event);
-                    if is_whole {
-                        self.ctx.metrics.synced(resource(what), self.ctx.clock.now());
-                        self.health.synced(what);
-                    }
-                }
-                Err(error) => {
-                    self.ctx.metrics.watch_failed(resource(what));
-                    self.health.fails(&watch);
-                    tracing::warn!(%error, ?what, "a watch failed and is tried again");
-                }
+            let Ok(event) = event else {
+                self.ctx.metrics.watch_failed(resource(what));
+                self.health.fails(&watch);
+                continue;
+            };
+            let is_whole = matches!(event, watcher::Event::InitDone);
+            // Objects of a list do not count as a success before the list is complete.
+            if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
+                self.health.works(&watch);
+            }
+            apply(event);
+            if is_whole {
+                self.ctx.metrics.synced(resource(what), self.ctx.clock.now());
+                self.health.synced(what);
             }
         }
     }

@@ -20,6 +20,7 @@ mod fuzz;
 mod handover;
 mod health;
 mod holds;
+mod leadership;
 mod limits;
 mod live_lists;
 mod nodecosts;
