@@ -275,6 +275,8 @@ impl Candidate {
         let now = MicroTime(Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now));
         let spec = lease.spec.get_or_insert_default();
         claim(spec, &self.identity, self.timing, now.clone());
+        // A candidate that is refused for long does not remember all of its writes.
+        self.tried.retain(|(_, sent)| sent.elapsed() < self.timing.lease);
         self.tried.push((now, sent));
         let written = if version.is_some() {
             lease.metadata.resource_version = version;
