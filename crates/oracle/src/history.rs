@@ -140,6 +140,10 @@ fn is_exceeded(point: &DeclaredPausePoint, view: &View<'_>) -> bool {
     point.after_updated.is_some() && view.desired > 0 && view.updated() > of_number(point, view)
 }
 
+fn has_set(snapshot: &Snapshot, uid: &str) -> bool {
+    snapshot.sets.iter().any(|set| !set.terminating && *set.uid == *uid)
+}
+
 /// The first part of an id.
 fn name_of(id: &str) -> &str {
     id.rsplit_once('@').map_or(id, |(name, _)| name)
@@ -205,10 +209,9 @@ impl History {
         self.is_rollout &= !(self.is_ending && is_over);
         let is_new = self.template_of(&view);
         self.was_zero = is_zero;
-        let has_set = |uid: &str| snapshot.sets.iter().any(|set| !set.terminating && *set.uid == *uid);
         // A set that was there when the rollout began may have served last.
         let is_from = |uid: &str| self.from.as_deref() == Some(uid);
-        let last = self.served.iter().rev().find(|(_, uid)| has_set(uid) || is_from(uid));
+        let last = self.served.iter().rev().find(|(_, uid)| has_set(snapshot, uid) || is_from(uid));
         self.is_return = last.is_some_and(|(served, _)| *served == self.template);
         // A smaller number of replicas may not be reached yet.
         let is_reached = count(view.pods.len()) <= view.desired && !is_new && self.last == view.desired;
@@ -309,9 +312,7 @@ impl History {
         self.present =
             self.points.iter().map(|((name, _), number)| (name.clone(), what_of(name, *number))).collect();
         self.template = key;
-        let has_set = |uid: &str| view.snapshot.sets.iter().any(|set| !set.terminating && *set.uid == *uid);
-        let mut served = self.served.iter().rev().filter(|(served, _)| *served != self.template);
-        self.from = served.find(|(_, uid)| has_set(uid)).map(|(_, uid)| uid.clone());
+        self.from = self.last_other(view).map(|(_, uid)| uid.clone());
         // A smaller number of replicas may not be reached yet.
         self.before = self.desired.max(count(view.old().count()));
         (self.aborts, self.are_all_passed, self.unavailable) = (false, false, 0);
@@ -334,9 +335,13 @@ impl History {
 
     /// The template that an abort goes to: the last other one that served and has a set.
     fn back(&self, view: &View<'_>) -> Option<&str> {
-        let has_set = |uid: &str| view.snapshot.sets.iter().any(|set| !set.terminating && *set.uid == *uid);
+        self.last_other(view).map(|(served, _)| served.as_str())
+    }
+
+    /// The last other template that served and has a set, with that set.
+    fn last_other(&self, view: &View<'_>) -> Option<&(String, String)> {
         let mut served = self.served.iter().rev().filter(|(served, _)| *served != self.template);
-        served.find(|(_, uid)| has_set(uid)).map(|(served, _)| served.as_str())
+        served.find(|(_, uid)| has_set(view.snapshot, uid))
     }
 
     /// The time of a hold stands still without replicas.
@@ -463,9 +468,9 @@ impl History {
                     found.push((point.name.clone(), None));
                 }
             }
+            let has_served = old.iter().any(|active| view.has_served(active));
             for (name, at) in found {
                 let opens = at.is_some() && is_grouped && !opens_none && !is_begun && at == first;
-                let has_served = old.iter().any(|active| view.has_served(active));
                 let at = at.filter(|at| !has_served || view.has_served(old[*at]));
                 let share = number_of(view, point, &old, at.unwrap_or(old.len()));
                 let key = (name.clone(), self.times.get(&name).copied().unwrap_or(1));

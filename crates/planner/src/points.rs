@@ -240,10 +240,9 @@ fn one<'c>(inventory: &'c Inventory<'_>, kept: &'c AheadPoint) -> Option<Ahead<'
             let number = points.find_map(|point| Some((point, point.limit(inventory.spec.replicas, surge)?)));
             let Some((point, number)) = number else {
                 let most = if desired == 1 { surge.min(1) } else { desired - 1 };
-                let most = most.min(known_number(inventory, &kept.id));
                 return unknown(inventory, kept, Kind::Number, at_its_hold(inventory, &kept.id, most).max(0));
             };
-            limit = at_its_hold(inventory, &kept.id, number.min(known_number(inventory, &kept.id)));
+            limit = at_its_hold(inventory, &kept.id, number);
             (barrier, rank) = (None, (1, index(&point.name)));
             seconds = duration(point);
             kind = Kind::Number;
@@ -266,22 +265,16 @@ fn unknown<'c>(
     is_open.then_some(ahead)
 }
 
-/// The largest number that the point can have while the list is invalid, or may be that of another template: there get no more than
-/// there are, or were when its hold began.
-fn known_number(inventory: &Inventory<'_>, id: &str) -> i64 {
-    if inventory.invalid_points.is_empty() && !inventory.revision.needs_comparison() {
-        return i64::MAX;
-    }
-    let hold = inventory.status.hold.as_ref().filter(|hold| hold.id == id);
-    hold.and_then(|hold| hold.limit).map_or(inventory.updated_count(), i64::from)
-}
-
-/// In its hold, a number is also at most the share with which the hold began: an autoscaler changes no share.
-fn at_its_hold(inventory: &Inventory<'_>, id: &str, number: i64) -> i64 {
+/// A number as it counts now. In its hold, it is also at most the share with which the hold began: an autoscaler changes no share. While the
+/// list is invalid, or may be that of another template, there get no more than there are, or were when its hold began.
+fn at_its_hold(inventory: &Inventory<'_>, id: &str, mut number: i64) -> i64 {
     let desired = inventory.bounds.desired;
-    let hold = inventory.status.hold.as_ref().filter(|hold| hold.id == id && desired > 1);
-    let share = hold.and_then(|hold| Some(Share { limit: hold.limit?, replicas: hold.replicas }));
-    share.map_or(number, |share| number.min(counted(share, desired)))
+    let hold = inventory.status.hold.as_ref().filter(|hold| hold.id == id);
+    let begun = hold.and_then(|hold| Some(Share { limit: hold.limit?, replicas: hold.replicas }));
+    if !inventory.invalid_points.is_empty() || inventory.revision.needs_comparison() {
+        number = number.min(begun.map_or(inventory.updated_count(), |begun| i64::from(begun.limit)));
+    }
+    begun.filter(|_| desired > 1).map_or(number, |begun| number.min(counted(begun, desired)))
 }
 
 /// The point of declared points that cannot be used, until it is passed.

@@ -257,9 +257,12 @@ impl Seen<'_, '_> {
                 }
             } else if !self.waits_for_groups(point) {
                 let mut places = points::places(inventory, point, old);
-                let missing = number_of(inventory, point, old.len());
+                let has_hidden = || {
+                    let shown = number_of(inventory, point, old.len());
+                    shown.limit < shown.replicas
+                };
                 if let [(first, opens @ true)] = places.as_mut_slice()
-                    && missing.limit < missing.replicas
+                    && has_hidden()
                 {
                     // Pods that are missing, or have no node yet, can be those of another group.
                     if first.group.is_none() {

@@ -21,8 +21,26 @@ fn running(replicas: i32, surge: i32, unavailable: i32, points: &Value) -> Clust
 }
 
 fn declare(cluster: &mut Cluster, points: &Value) {
-    cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(points.clone()).unwrap());
+    write_points(cluster, points);
     cluster.settle();
+}
+
+/// The same without a decision about it.
+fn write_points(cluster: &mut Cluster, points: &Value) {
+    cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(points.clone()).unwrap());
+}
+
+/// Rolls that image out until its first pod is there.
+fn begin(cluster: &mut Cluster, image: &str) {
+    cluster.set_image(image);
+    while cluster.of_image(image) == 0 {
+        cluster.step();
+    }
+}
+
+#[track_caller]
+fn assert_held_at(cluster: &Cluster, name: &str) {
+    assert!(held(cluster).is_some_and(|id| id.starts_with(name)), "{:?}", cluster.status());
 }
 
 fn scale(cluster: &mut Cluster, replicas: i32) {
@@ -543,7 +561,7 @@ fn groups_of_nodes_are_ahead_when_no_pod_could_show_them() {
     scale(&mut cluster, 0);
     declare(&mut cluster, &zones);
     scale(&mut cluster, 10);
-    assert!(held(&cluster).is_some_and(|id| id.starts_with("zones")), "{:?}", cluster.status());
+    assert_held_at(&cluster, "zones");
 }
 
 #[test]
@@ -558,7 +576,7 @@ fn no_place_is_judged_empty_without_replicas() {
     cluster.set_image("v2");
     cluster.settle();
     scale(&mut cluster, 4);
-    assert!(held(&cluster).is_some_and(|id| id.starts_with("gate")), "{:?}", cluster.status());
+    assert_held_at(&cluster, "gate");
 }
 
 #[test]
@@ -577,12 +595,9 @@ fn pods_without_a_node_count_as_behind_a_place_that_shows_one() {
 #[test]
 fn a_place_is_ahead_when_the_last_old_pods_are_lost_as_it_is_declared() {
     let mut cluster = running(4, 1, 0, &json!([]));
-    cluster.set_image("v2");
-    while cluster.of_image("v2") == 0 {
-        cluster.step();
-    }
+    begin(&mut cluster, "v2");
     let gate = json!([{"name": "gate", "beforePriority": 1000}]);
-    cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(gate).unwrap());
+    write_points(&mut cluster, &gate);
     let updated: Vec<bool> = cluster.pods.iter().map(|pod| cluster.image(pod) == "v2").collect();
     let mut updated = updated.into_iter();
     cluster.pods.retain(|_| updated.next().unwrap());
@@ -603,7 +618,7 @@ fn suspended() -> Cluster {
 fn a_new_template_with_another_list_keeps_a_suspension() {
     let mut cluster = suspended();
     let first = json!([{"name": "first", "afterUpdated": 1}]);
-    cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(first).unwrap());
+    write_points(&mut cluster, &first);
     cluster.set_image("v3");
     cluster.settle();
     scale(&mut cluster, 4);
@@ -644,10 +659,7 @@ fn a_pod_of_a_rejected_release_opens_no_group_of_nodes() {
         pod.facts.node = Some(node.into());
     }
     cluster.broken.insert("v2".to_owned());
-    cluster.set_image("v2");
-    while cluster.of_image("v2") == 0 {
-        cluster.step();
-    }
+    begin(&mut cluster, "v2");
     let rejected = cluster.pods.iter().position(|pod| cluster.image(pod) == "v2").unwrap();
     cluster.pod(rejected).facts.node = Some("n2".into());
     cluster.settle();
@@ -749,15 +761,12 @@ fn a_place_that_only_pods_of_a_rejected_release_are_at_keeps_them() {
         pod.facts.node = Some(if at < 4 { "n1" } else { "n0" }.into());
     }
     cluster.pods.truncate(10);
-    cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(gate).unwrap());
-    cluster.set_image("v3");
-    while cluster.of_image("v3") == 0 {
-        cluster.step();
-    }
+    write_points(&mut cluster, &gate);
+    begin(&mut cluster, "v3");
     let lost = cluster.pods.iter().position(|pod| pod.facts.node.as_deref() == Some("n0")).unwrap();
     cluster.pods.remove(lost);
     cluster.settle();
-    assert!(held(&cluster).is_some_and(|id| id.starts_with("gate")), "{:?}", cluster.status());
+    assert_held_at(&cluster, "gate");
     let at_gate =
         cluster.active().filter(|pod| cluster.image(pod) == "v2" && pod.facts.node.as_deref() == Some("n1"));
     assert_eq!(at_gate.count(), 4);
@@ -773,7 +782,7 @@ fn pods_that_are_missing_can_be_another_group_of_nodes() {
     cluster.pods.truncate(6);
     cluster.set_image("v2");
     cluster.settle();
-    assert!(held(&cluster).is_some_and(|id| id.starts_with("zones")), "{:?}", cluster.status());
+    assert_held_at(&cluster, "zones");
     assert_eq!(cluster.of_image("v2"), 6);
     // The same without replicas.
     let mut cluster = running(4, 1, 1, &zones);
@@ -785,7 +794,7 @@ fn pods_that_are_missing_can_be_another_group_of_nodes() {
     cluster.set_image("v2");
     cluster.settle();
     scale(&mut cluster, 4);
-    assert!(held(&cluster).is_some_and(|id| id.starts_with("zones")), "{:?}", cluster.status());
+    assert_held_at(&cluster, "zones");
 }
 
 #[test]
@@ -823,7 +832,7 @@ fn a_larger_number_does_not_count_while_it_may_be_that_of_another_template() {
     cluster.settle();
     assert_eq!(cluster.of_image("v2"), 1);
     cluster.silence(true);
-    cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(half(9)).unwrap());
+    write_points(&mut cluster, &half(9));
     cluster.set_image("v3");
     cluster.rest();
     assert_eq!((cluster.of_image("v2"), cluster.of_image("v3")), (1, 0));
@@ -843,7 +852,7 @@ fn a_place_is_ahead_of_the_second_release_when_the_first_one_never_served() {
     cluster.step();
     cluster.pods.clear();
     cluster.settle();
-    assert!(held(&cluster).is_some_and(|id| id.starts_with("gate")), "{:?}", cluster.status());
+    assert_held_at(&cluster, "gate");
 }
 
 #[test]
@@ -879,7 +888,7 @@ fn a_place_that_is_empty_stays_so_while_the_rollout_replaces_pods() {
     for pod in cluster.pods.iter_mut().filter(|pod| pod.facts.ready) {
         pod.facts.node = Some("n0".into());
     }
-    cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(gate).unwrap());
+    write_points(&mut cluster, &gate);
     cluster.set_image("v3");
     cluster.settle();
     assert!(cluster.is_complete(), "{:?}", cluster.status());
