@@ -45,8 +45,10 @@ pub(crate) fn begin(state: &State<'_, '_>) -> Option<Decision> {
     let before = inventory.status.rollout.as_ref();
     let is_ahead = state.points.holds() || before.is_some_and(is_stored);
     // Without a pod it goes on, though the number of replicas has changed with the template.
-    let was_zero = inventory.active() == 0
-        && before.and_then(|before| before.scaling).is_some_and(|scaling| scaling.reached == 0);
+    let is_zero = |rollout: &Rollout| {
+        rollout.replicas == 0 || rollout.scaling.is_some_and(|scaling| scaling.reached == 0)
+    };
+    let was_zero = inventory.active() == 0 && before.is_some_and(is_zero);
     let is_suspended = is_ahead && (inventory.bounds.desired == 0 || was_zero);
     let is_on = inventory.bounds.desired > 0 || inventory.active() > 0;
     let begun = Rollout {

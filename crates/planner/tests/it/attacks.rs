@@ -969,3 +969,22 @@ fn an_abort_that_got_replicas_leaves_no_points_for_later() {
     scale(&mut cluster, 4);
     assert_eq!((held(&cluster), cluster.of_image("v3")), (None, 4), "{:?}", cluster.status());
 }
+
+#[test]
+fn a_suspension_of_a_release_that_was_never_scaled_ends_with_its_points() {
+    let strategy = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+    let mut cluster = Cluster::new(&json!({"replicas": 1, "strategy": strategy}));
+    cluster.set_image("v1");
+    cluster.step();
+    cluster.step();
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.set_image("v2");
+    cluster.step();
+    cluster.step();
+    write_points(&mut cluster, &canary(1));
+    cluster.step();
+    cluster.edit(|spec| spec.replicas = 1);
+    cluster.set_image("v3");
+    cluster.settle();
+    assert_eq!(held(&cluster).as_deref(), Some("canary@3"), "{:?}", cluster.status());
+}
