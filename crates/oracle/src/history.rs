@@ -39,8 +39,6 @@ pub struct History {
     idle: BTreeSet<Key>,
     /// The replicas when it looked last.
     last: i64,
-    /// Whether there were no replicas, and no pod since.
-    was_zero: bool,
     /// The set of the last other template that served when the rollout began, by its UID.
     from: Option<String>,
     /// Whether the template of the rollout served last, before it or in it.
@@ -194,9 +192,7 @@ impl History {
         if !view.is_valid() || snapshot.deployment.metadata.deletion_timestamp.is_some() {
             return;
         }
-        let is_zero = view.desired == 0 || (self.was_zero && view.pods.is_empty());
         if !to_compare(snapshot).is_empty() {
-            self.was_zero = is_zero;
             // Scaling goes on until the templates are compared: how many pods there were before is not known.
             self.desired = i32::MAX.into();
             if let Some(held) = &mut self.hold {
@@ -208,7 +204,6 @@ impl History {
         let is_over = view.status.rollout.as_ref().is_some_and(|rollout| rollout.completed);
         self.is_rollout &= !(self.is_ending && is_over);
         let is_new = self.template_of(&view);
-        self.was_zero = is_zero;
         // A set that was there when the rollout began may have served last.
         let is_from = |uid: &str| self.from.as_deref() == Some(uid);
         let last = self.served.iter().rev().find(|(_, uid)| has_set(snapshot, uid) || is_from(uid));
@@ -222,9 +217,6 @@ impl History {
         if view.aborts && !self.aborts {
             (self.aborts, self.is_rollout, self.are_all_passed) = (true, true, false);
             (self.paused, self.hold) = (None, None);
-            if view.desired > 0 {
-                self.points.clear();
-            }
         }
         self.time(&view);
         let spec = &snapshot.deployment.spec;
@@ -296,9 +288,8 @@ impl History {
         let is_ahead = self.paused.is_some()
             || self.points.values().any(|number| is_ahead(*number))
             || !self.limits(view).is_empty();
-        let is_at_zero = view.desired == 0 || (self.was_zero && view.pods.is_empty());
-        let is_on = (self.is_rollout && !self.aborts) || (is_retried && view.desired == 0);
-        let is_suspended = is_on && is_at_zero && is_ahead;
+        let is_at_zero = view.desired == 0 || view.pods.is_empty();
+        let is_suspended = (self.is_rollout || self.aborts) && is_at_zero && is_ahead;
         let kept = std::mem::take(&mut self.points);
         if is_suspended {
             let counted =
@@ -458,8 +449,8 @@ impl History {
             let missing = number_of(view, point, &old, old.len());
             let mut opens_none = false;
             if is_grouped && is_begun {
-                // Only before a group is seen, all pods are one.
-                found.retain(|(_, at)| at.is_some());
+                // Only before a group is seen, all pods are one. Without replicas, none is seen.
+                found.retain(|(_, at)| at.is_some() && view.desired > 0);
             } else if is_grouped && view.desired == 0 {
                 found = vec![(point.name.clone(), None)];
             } else if is_grouped && found.len() == 1 && first.is_some() && missing < view.desired {
@@ -806,6 +797,11 @@ impl History {
             self.served.retain(|(served, _)| *served != self.template);
             self.served.push((self.template.clone(), set.uid.to_string()));
             self.is_return = true;
+        }
+        let is_carried_out = !self.aborts || matches!(decision, Decision::Act(_));
+        if status.aborted.is_some() && is_carried_out && view.desired > 0 {
+            // Only without replicas they stay ahead of what comes next.
+            self.points.clear();
         }
         if self.aborts && status.aborted.is_none() {
             // A retry begins anew.

@@ -105,9 +105,8 @@ fn retry(inventory: &Inventory<'_>, requested: i64) -> Decision {
     let mut status = inventory.status.clone();
     history::clear(&mut status);
     let revision = history::number_after_all(inventory);
-    // It begins anew: all points are ahead.
-    let points =
-        if inventory.bounds.desired == 0 { history::carried(inventory, revision) } else { Vec::new() };
+    // It begins anew: all points are ahead. Without pods, those that were stay.
+    let points = if inventory.is_at_zero() { history::carried(inventory, revision) } else { Vec::new() };
     status.rollout = Some(Rollout {
         revision,
         // Without an old pod and a revision to go back to, there is nothing to hold.

@@ -44,12 +44,8 @@ pub(crate) fn begin(state: &State<'_, '_>) -> Option<Decision> {
     };
     let before = inventory.status.rollout.as_ref();
     let is_ahead = state.points.holds() || before.is_some_and(is_stored);
-    // Without a pod it goes on, though the number of replicas has changed with the template.
-    let is_zero = |rollout: &Rollout| {
-        rollout.replicas == 0 || rollout.scaling.is_some_and(|scaling| scaling.reached == 0)
-    };
-    let was_zero = inventory.active() == 0 && before.is_some_and(is_zero);
-    let is_suspended = is_ahead && (inventory.bounds.desired == 0 || was_zero);
+    // Without a pod it goes on, though the number of replicas can have changed with the template.
+    let is_suspended = is_ahead && inventory.is_at_zero();
     let is_on = inventory.bounds.desired > 0 || inventory.active() > 0;
     let begun = Rollout {
         // Without pods there is nothing to replace, and no pause point to reach.

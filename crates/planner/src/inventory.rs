@@ -422,6 +422,11 @@ impl<'a> Inventory<'a> {
         signed(self.ranked_pods.len())
     }
 
+    /// Whether a rollout is suspended if points are ahead: no replicas are wanted, or none is there.
+    pub(crate) fn is_at_zero(&self) -> bool {
+        self.bounds.desired == 0 || self.active() == 0
+    }
+
     /// Pods that are terminating and still run.
     pub(crate) fn ending(&self) -> &[&'a Pod] {
         &self.ending

@@ -380,9 +380,10 @@ pub(crate) fn places<'c>(
     let mut with_node = serving.filter(|ranked| ranked.pod.facts.node.is_some()).peekable();
     let first = with_node.peek().map(|ranked| ranked.group);
     let groups: BTreeSet<Option<&str>> = with_node.map(|ranked| ranked.group).collect();
-    if (groups.is_empty() || inventory.bounds.desired == 0) && !is_begun {
+    if groups.is_empty() || inventory.bounds.desired == 0 {
         // Until a pod has a node, and without replicas, all pods are one group.
-        return vec![(Place { point, group: None }, false)];
+        let all = (Place { point, group: None }, false);
+        return if is_begun { Vec::new() } else { vec![all] };
     }
     let place = |group: Option<&str>| Place { point, group: group.map(ToOwned::to_owned) };
     groups.into_iter().map(|group| (place(group), !is_begun && first == Some(group))).collect()

@@ -988,3 +988,54 @@ fn a_suspension_of_a_release_that_was_never_scaled_ends_with_its_points() {
     cluster.settle();
     assert_eq!(held(&cluster).as_deref(), Some("canary@3"), "{:?}", cluster.status());
 }
+
+/// Held at a mark of two of four pods, and scaled to 0; the pods are gone, and the status does not say so.
+fn suspended_unstored() -> Cluster {
+    let mut cluster = running(4, 1, 1, &json!([]));
+    cluster.prioritize(&[9, 8]);
+    cluster.pause_at(2, PausePoint::Before);
+    cluster.set_image("v2");
+    cluster.settle();
+    assert!(held(&cluster).is_some());
+    let status = cluster.deployment.status.clone();
+    scale(&mut cluster, 0);
+    cluster.deployment.status = status;
+    assert_eq!(cluster.pods.len(), 0);
+    cluster
+}
+
+#[test]
+fn a_new_template_with_replicas_keeps_a_mark_though_no_status_says_zero() {
+    let mut cluster = suspended_unstored();
+    cluster.edit(|spec| spec.replicas = 4);
+    cluster.set_image("v3");
+    cluster.settle();
+    assert_held_at(&cluster, "web-");
+    assert_eq!(cluster.of_image("v3"), 2, "{:?}", cluster.status());
+}
+
+#[test]
+fn a_new_template_after_an_abort_without_pods_keeps_a_mark() {
+    let mut cluster = suspended_unstored();
+    scale(&mut cluster, 0);
+    cluster.request_abort(2);
+    cluster.step();
+    cluster.edit(|spec| spec.replicas = 4);
+    cluster.set_image("v3");
+    cluster.settle();
+    assert_held_at(&cluster, "web-");
+    assert_eq!(cluster.of_image("v3"), 2, "{:?}", cluster.status());
+}
+
+#[test]
+fn a_retry_with_replicas_after_an_abort_without_pods_keeps_a_mark() {
+    let mut cluster = suspended_unstored();
+    scale(&mut cluster, 0);
+    cluster.request_abort(2);
+    cluster.step();
+    cluster.edit(|spec| spec.replicas = 4);
+    cluster.request_retry(2);
+    cluster.settle();
+    assert_held_at(&cluster, "web-");
+    assert_eq!(cluster.of_image("v2"), 2, "{:?}", cluster.status());
+}
