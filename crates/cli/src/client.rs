@@ -46,26 +46,20 @@ impl Connection {
 
 impl ConnectArgs {
     pub(crate) async fn connect(&self) -> Result<Connection> {
-        let mut config = kubeconfig::config(self).await?;
-        config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
-        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
-        let exec = config.auth_info.exec.clone();
-        let unusable = |error: kube::Error| match error {
-            kube::Error::Auth(_) => {
+        let config = kubeconfig::config(self).await?;
+        let namespace = self.namespace.clone().unwrap_or(config.default_namespace);
+        let exec = config.auth_info.exec;
+        let unusable = |error: anyhow::Error| match error.downcast::<kube::Error>() {
+            Ok(error @ kube::Error::Auth(_)) => {
                 let Explained { what, hint } = explained(&error, exec.as_ref());
                 anyhow!("{what}\nhint: {hint}")
             }
-            other => anyhow!("cannot use the kubeconfig: {}", innermost(&other)),
+            Ok(other) => anyhow!("cannot use the kubeconfig: {}", innermost(&other)),
+            Err(other) => other,
         };
-        let mut limited = config.clone();
-        if let Some(Timeout(limit)) = self.request_timeout {
-            (limited.connect_timeout, limited.read_timeout, limited.write_timeout) = (limit, limit, limit);
-            config.connect_timeout = limit;
-        }
-        let watching = Client::try_from(config).map_err(unusable)?;
+        let watching = self.client(false).await.map_err(unusable)?;
         let client = match self.request_timeout {
-            Some(_) => Client::try_from(limited).map_err(unusable)?,
+            Some(_) => self.client(true).await.map_err(unusable)?,
             None => watching.clone(),
         };
         Ok(Connection {
@@ -76,6 +70,27 @@ impl ConnectArgs {
             flags: self.flags(),
             dry_run: DryRun::None,
         })
+    }
+
+    /// A client with these flags; `is_limited`: `--request-timeout` ends its requests, not only its attempts to connect.
+    async fn client(&self, is_limited: bool) -> Result<Client> {
+        let args = self.clone();
+        let load = move || {
+            let args = args.clone();
+            async move {
+                let mut config = kubeconfig::config(&args).await?;
+                config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
+                config.connect_timeout = Some(CONNECT_TIMEOUT);
+                if let Some(Timeout(limit)) = args.request_timeout {
+                    config.connect_timeout = limit;
+                    if is_limited {
+                        (config.read_timeout, config.write_timeout) = (limit, limit);
+                    }
+                }
+                Ok(config)
+            }
+        };
+        Ok(ordereddeployment_controller::client(load).await?.0)
     }
 }
 

@@ -47,10 +47,12 @@ pub(crate) fn explained(error: &(dyn Error + 'static), exec: Option<&ExecConfig>
             "is the cluster running, and does it need a VPN? --request-timeout sets how long to wait",
         );
     }
-    Explained::new(
-        format!("cannot reach the API server: {innermost}"),
-        "is the cluster running, and is --context the right one?",
-    )
+    let hint = if innermost.contains("tunnel error") {
+        "check the proxy: HTTPS_PROXY, NO_PROXY, and the proxy-url of the cluster in the kubeconfig"
+    } else {
+        "is the cluster running, and is --context the right one?"
+    };
+    Explained::new(format!("cannot reach the API server: {innermost}"), hint)
 }
 
 fn of_login(error: &AuthError, exec: Option<&ExecConfig>) -> Explained {
@@ -111,6 +113,12 @@ fn of_certificate(why: &str) -> Explained {
         return Explained::new(
             format!("the certificate of the API server is for another address: {why}"),
             "use an address that it names, or give that name with --tls-server-name",
+        );
+    }
+    if why.contains("CaUsedAsEndEntity") {
+        return Explained::new(
+            "the certificate of the API server is that of an authority (CA:TRUE)",
+            "give the API server a certificate of its own, signed by the authority of the cluster",
         );
     }
     Explained::new(
@@ -232,6 +240,7 @@ mod tests {
             ("certificate expired: verification time 5", "has expired", "clock"),
             ("certificate not valid for name \"a\"", "is for another address", "--tls-server-name"),
             ("BadSignature", "is not valid: BadSignature", "authority"),
+            ("Other(OtherError(CaUsedAsEndEntity))", "is that of an authority (CA:TRUE)", "of its own"),
         ] {
             let found = of(text);
             assert!(found.what.contains(what) && found.hint.contains(hint), "{found:?}");

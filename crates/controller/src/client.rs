@@ -1,5 +1,6 @@
 //! Requests to the API server: how they are sent, limited and decoded, and what their errors mean.
 
+pub(crate) mod access;
 pub(crate) mod budgets;
 pub(crate) mod decode;
 pub(crate) mod error;

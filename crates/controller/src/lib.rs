@@ -17,8 +17,9 @@ mod runtime;
 #[cfg(test)]
 mod testing;
 
+pub use client::access::{Credentials, client, kubeconfig};
 pub use client::error::{Error, RequestError};
-pub use client::http::{client, client_config, counted};
+pub use client::http::{client_config, counted};
 pub use client::limits::{Limiter, Limits};
 pub use leader::election::Timing;
 pub use leader::fence::Fence;

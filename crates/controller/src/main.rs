@@ -15,7 +15,7 @@ use kube::{Client, Config};
 use ordereddeployment_api::parse_pause_duration;
 use ordereddeployment_controller::{
     Apart, Candidate, Controller, Error, Family, Fence, Health, Limiter, Limits, Metrics, NodeCosts, Options,
-    RulesSource, Timing, client, client_config, counted, identity, serve,
+    RulesSource, Timing, client, client_config, counted, identity, kubeconfig, serve,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -149,8 +149,8 @@ fn main() -> Result<()> {
 
 async fn run(arguments: Arguments) -> Result<()> {
     let metrics = Arc::new(Metrics::new()?);
-    let client = client(client_config(config(arguments.kubeconfig.clone()).await?))
-        .context("cannot make a client of that configuration")?;
+    let kubeconfig = arguments.kubeconfig.clone();
+    let (client, credentials) = client(move || config(kubeconfig.clone())).await?;
     let client = counted(&client, &metrics);
 
     let mut options = Options::new(Arc::clone(&metrics));
@@ -247,9 +247,17 @@ async fn run(arguments: Arguments) -> Result<()> {
             None => Ok(()),
         }
     };
-    match election {
-        Some((candidate, leadership)) => Ok(candidate.run_while_leading(controller, leadership).await?),
-        None => Ok(controller.await?),
+    let ended = async {
+        match election {
+            Some((candidate, leadership)) => candidate.run_while_leading(controller, leadership).await,
+            None => controller.await,
+        }
+    };
+    tokio::select! {
+        ended = ended => Ok(ended?),
+        () = credentials.refused() => bail!(
+            "the API server has refused the credentials for minutes (401 Unauthorized): the process ends, and a new one reads them anew"
+        ),
     }
 }
 
@@ -305,13 +313,24 @@ fn duration(text: &str) -> Result<Duration, String> {
     parse_pause_duration(text).ok_or_else(|| "give a positive time, such as 15s or 1m30s".to_owned())
 }
 
-async fn config(kubeconfig: Option<PathBuf>) -> Result<Config> {
-    let Some(path) = kubeconfig else {
-        return Config::infer().await.context("cannot find a cluster: give --kubeconfig, or run inside one");
+async fn config(path: Option<PathBuf>) -> Result<Config> {
+    let (read, named) = match &path {
+        Some(path) => (Kubeconfig::read_from(path), path.display().to_string()),
+        None => (kubeconfig(), "the kubeconfig".to_owned()),
     };
-    let read = Kubeconfig::read_from(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await;
-    config.with_context(|| format!("cannot use {}", path.display()))
+    let options = KubeConfigOptions::default();
+    let config = match read {
+        Ok(read) => Config::from_custom_kubeconfig(read, &options)
+            .await
+            .with_context(|| format!("cannot use {named}"))?,
+        Err(error) if path.is_some() => {
+            return Err(error).with_context(|| format!("cannot read {named}"));
+        }
+        Err(_) => {
+            Config::infer().await.context("cannot find a cluster: give --kubeconfig, or run inside one")?
+        }
+    };
+    Ok(client_config(config))
 }
 
 fn log(format: LogFormat) {

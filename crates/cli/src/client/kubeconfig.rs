@@ -17,7 +17,7 @@ const FLAGS: &str = "flags";
 pub(super) async fn config(args: &ConnectArgs) -> Result<Config> {
     let read = match &args.kubeconfig {
         Some(path) if !path.as_os_str().is_empty() => Kubeconfig::read_from(path),
-        _ => Kubeconfig::read(),
+        _ => ordereddeployment_controller::kubeconfig(),
     };
     let mut kubeconfig = match read {
         Ok(kubeconfig) => kubeconfig,

@@ -1,7 +1,7 @@
 //! Tests the binary: its help, its errors, and its commands against a server with TLS.
 
-use std::io::Write;
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -22,9 +22,15 @@ impl Fixture {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
+        self.run_with(&[], arguments)
+    }
+
+    /// Runs it with these variables in its environment.
+    fn run_with(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_kubectl-ordered"))
             .args(arguments)
             .env_clear()
+            .envs(environment.iter().copied())
             .env("HOME", self.home.path())
             .env("LANG", "C.UTF-8")
             .current_dir(self.home.path())
@@ -126,6 +132,52 @@ fn every_command_has_help_with_examples() {
         insta::assert_snapshot!(format!("help_{command}"), fixture.ok(&[command, "--help"]));
     }
     insta::assert_snapshot!("help_set_image", fixture.ok(&["set", "image", "--help"]));
+}
+
+/// A kubeconfig with that cluster.
+fn kubeconfig(server: &str) -> String {
+    serde_json::json!({
+        "current-context": "a",
+        "clusters": [{"name": "a", "cluster": {"server": server}}],
+        "users": [{"name": "a", "user": {}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+    })
+    .to_string()
+}
+
+#[test]
+fn files_of_the_variable_kubeconfig_that_do_not_exist_are_left_out() {
+    let fixture = Fixture::new();
+    fixture.write("good", &kubeconfig("https://127.0.0.1:1"));
+    let said = text(&fixture.run_with(&[("KUBECONFIG", "missing:good")], &["list"]).stderr);
+    assert!(said.contains("cannot reach the API server: Connection refused"), "{said}");
+    let said = text(&fixture.run_with(&[("KUBECONFIG", "missing:other")], &["list"]).stderr);
+    assert!(said.contains("there is no kubeconfig at missing"), "{said}");
+}
+
+#[test]
+fn requests_go_through_the_proxy_that_the_environment_names() {
+    let fixture = Fixture::new();
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", proxy.local_addr().unwrap());
+    let asked = std::thread::spawn(move || {
+        let (mut stream, _) = proxy.accept().unwrap();
+        let mut first = String::new();
+        BufReader::new(&stream).read_line(&mut first).unwrap();
+        stream.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n").unwrap();
+        first
+    });
+    fixture.write("config", &kubeconfig("https://api.cluster.example:6443"));
+    let environment = [("HTTPS_PROXY", address.as_str()), ("KUBECONFIG", "config")];
+    let said = text(&fixture.run_with(&environment, &["list"]).stderr);
+    assert_eq!(asked.join().unwrap(), "CONNECT api.cluster.example:6443 HTTP/1.1\r\n");
+    assert!(
+        said.contains("cannot reach the API server: tunnel error: unsuccessful\nhint: check the proxy"),
+        "{said}"
+    );
+    let closed = [("HTTPS_PROXY", "http://127.0.0.1:1"), ("KUBECONFIG", "config"), ("NO_PROXY", ".example")];
+    let said = text(&fixture.run_with(&closed, &["list"]).stderr);
+    assert!(!said.contains("refused"), "it is sent to the cluster: {said}");
 }
 
 #[test]

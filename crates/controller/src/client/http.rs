@@ -6,19 +6,15 @@ use std::time::Duration;
 use http::header::{HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Limited};
-use hyper_timeout::TimeoutConnector;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use jiff::Timestamp;
-use kube::client::{Body, ConfigExt};
+use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
 use kube::{Client, Config};
 use ordereddeployment_api::names::CONTROLLER;
 use ordereddeployment_planner::Purpose;
 use tokio::time::timeout;
-use tower::util::option_layer;
-use tower::{BoxError, Layer, ServiceExt, service_fn};
+use tower::{BoxError, service_fn};
 
 use crate::Metrics;
 use crate::client::decode::DepthLimit;
@@ -38,29 +34,6 @@ pub fn client_config(mut config: Config) -> Config {
     config.default_retry = false;
     config.read_timeout = Some(READ_TIMEOUT);
     config
-}
-
-/// The controller's client. It is the one that kube makes, without Nagle's algorithm: that holds the first request of each new
-/// connection back until the API server acknowledges the TLS handshake, which it delays by 40 ms. A configuration with a proxy
-/// or with a credential plugin gets kube's own client.
-///
-/// # Errors
-/// As those of `Client::try_from`: the configuration has no usable certificate, key or token.
-pub fn client(config: Config) -> kube::Result<Client> {
-    if config.proxy_url.is_some() || config.auth_info.exec.is_some() {
-        return Client::try_from(config);
-    }
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
-    connector.set_connect_timeout(config.connect_timeout);
-    connector.set_read_timeout(config.read_timeout);
-    connector.set_write_timeout(config.write_timeout);
-    let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
-    let service = config.extra_headers_layer()?.layer(http);
-    let service = option_layer(config.auth_layer()?).layer(service.map_err(BoxError::from));
-    Ok(Client::new(config.base_uri_layer().layer(service), config.default_namespace))
 }
 
 /// The same client, which counts its requests and their answers.

@@ -6,6 +6,7 @@
     reason = "a failed assumption fails the test"
 )]
 
+mod access;
 mod backups;
 mod batches;
 mod claims;
