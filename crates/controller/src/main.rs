@@ -14,8 +14,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use ordereddeployment_api::parse_pause_duration;
 use ordereddeployment_controller::{
-    Apart, Candidate, Controller, Error, Family, Fence, Health, Limiter, Limits, Metrics, NodeCosts, Options,
-    RulesSource, Timing, client, client_config, counted, identity, kubeconfig, serve,
+    Apart, Candidate, Controller, Credentials, Error, Family, Fence, Health, Limiter, Limits, Metrics,
+    NodeCosts, Options, RulesSource, Timing, client, client_config, counted, identity, kubeconfig, serve,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -149,8 +149,8 @@ fn main() -> Result<()> {
 
 async fn run(arguments: Arguments) -> Result<()> {
     let metrics = Arc::new(Metrics::new()?);
-    let kubeconfig = arguments.kubeconfig.clone();
-    let (client, credentials) = client(move || config(kubeconfig.clone())).await?;
+    let named = arguments.kubeconfig.clone();
+    let (client, credentials) = client(move || config(named.clone())).await?;
     let client = counted(&client, &metrics);
 
     let mut options = Options::new(Arc::clone(&metrics));
@@ -188,7 +188,6 @@ async fn run(arguments: Arguments) -> Result<()> {
         .with_context(|| format!("cannot listen on {address}: choose another --metrics-bind-address"))?;
 
     let bound = listener.local_addr().context("cannot find the address of the metrics server")?;
-
     let (stop, stopped) = watch::channel(false);
     let ended = move || {
         let mut stopped = stopped.clone();
@@ -196,15 +195,7 @@ async fn run(arguments: Arguments) -> Result<()> {
             let _ = stopped.wait_for(|stopped| *stopped).await;
         }
     };
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
-        }
-        tracing::info!("ending");
-        stop.send_replace(true);
-    });
+    end_on_signal(stop)?;
     tokio::spawn(serve(listener, metrics, options.health.clone(), ended()));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), controllers = ?controllers, "starting");
     tracing::info!("metrics and health on http://{bound}");
@@ -247,14 +238,35 @@ async fn run(arguments: Arguments) -> Result<()> {
             None => Ok(()),
         }
     };
-    let ended = async {
-        match election {
-            Some((candidate, leadership)) => candidate.run_while_leading(controller, leadership).await,
-            None => controller.await,
+    match election {
+        Some((candidate, leadership)) => {
+            unless_refused(candidate.run_while_leading(controller, leadership), credentials).await
         }
-    };
+        None => unless_refused(controller, credentials).await,
+    }
+}
+
+/// Sets the value at SIGTERM or Ctrl-C.
+fn end_on_signal(stop: watch::Sender<bool>) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        tracing::info!("ending");
+        stop.send_replace(true);
+    });
+    Ok(())
+}
+
+/// Runs the controllers until they end, or the API server has refused the credentials for minutes.
+async fn unless_refused(
+    controllers: impl Future<Output = Result<(), Error>>,
+    credentials: Credentials,
+) -> Result<()> {
     tokio::select! {
-        ended = ended => Ok(ended?),
+        ended = controllers => Ok(ended?),
         () = credentials.refused() => bail!(
             "the API server has refused the credentials for minutes (401 Unauthorized): the process ends, and a new one reads them anew"
         ),

@@ -31,8 +31,8 @@ pub struct History {
     are_all_passed: bool,
     /// The points of this rollout; `None`: passed, or nothing to hold.
     points: BTreeMap<Key, Option<Number>>,
-    /// `spec.paused`: the updated pods and the replicas when it began.
-    paused: Option<(i64, i64)>,
+    /// `spec.paused`: the updated pods when it began, the pods, and the replicas before.
+    paused: Option<(i64, i64, i64)>,
     /// The templates that served, with the UID of their set, the last one at the end.
     served: Vec<(String, String)>,
     /// Places that no pod was behind when they were seen.
@@ -252,9 +252,9 @@ impl History {
                 let held = self.hold.as_ref().is_some_and(is_ahead);
                 let lowest = self.limits(&view).into_iter().map(|(_, limit)| limit).min();
                 let limit = lowest.filter(|_| held).unwrap_or(view.updated());
-                // With one replica, an updated pod beside an old one is half of the pods.
-                let replicas = if (limit, view.desired) == (1, 1) { 2 } else { view.desired };
-                self.paused = Some((limit, replicas));
+                // A share of the pods that are there.
+                let there = if held { 0 } else { count(view.pods.len()) };
+                self.paused = Some((limit, view.desired.max(there), self.desired.max(there)));
             }
         }
         // A new template drops what was requested before.
@@ -461,9 +461,11 @@ impl History {
             }
             let has_served = old.iter().any(|active| view.has_served(active));
             for (name, at) in found {
-                let opens = at.is_some() && is_grouped && !opens_none && !is_begun && at == first;
+                let is_first = at.is_some() && is_grouped && !opens_none && at == first;
                 let at = at.filter(|at| !has_served || view.has_served(old[*at]));
                 let share = number_of(view, point, &old, at.unwrap_or(old.len()));
+                // Nothing is updated before it.
+                let opens = is_first && share == 0;
                 let key = (name.clone(), self.times.get(&name).copied().unwrap_or(1));
                 let is_idle = self.idle.contains(&key);
                 let is_none = at.is_none() && (is_idle || (view.desired > 0 && share >= view.desired));
@@ -570,7 +572,7 @@ impl History {
                 Some(Number::Exceeded) | None => {}
             }
         }
-        if let Some((number, replicas)) = self.paused {
+        if let Some((number, replicas, _)) = self.paused {
             let surge = if view.recreates() { 0 } else { view.ceiling - desired };
             let most = if desired == 1 { surge.min(1) } else { desired - 1 };
             let is_missing = view.snapshot.deployment.spec.paused && current_set(view).is_none();
@@ -617,12 +619,15 @@ impl History {
         }
         let wrong = |why: &str| Some(format!("held at {}: {why}", hold.id));
         let name = name_of(&hold.id);
-        let number = self.points.iter().find(|((known, _), _)| known == name).map(|(_, number)| *number);
+        let time = self.times.get(name).copied().unwrap_or(1);
+        let number = self.points.get(&(name.to_owned(), time)).copied();
         let is_number = declared(view).get(name) == Some(&What::Number);
         // Which group of nodes is opened without a pause depends on when a point was first seen.
         let is_early = number == Some(Some(Number::Exceeded))
             || (is_number && number.is_none())
-            || (declared(view).get(first_of(name)) == Some(&What::Group) && number == Some(None));
+            || (declared(view).get(first_of(name)) == Some(&What::Group) && number == Some(None))
+            // A mark that was taken away from a pod which then went may not have been seen to be.
+            || (time > 1 && !declared(view).contains_key(first_of(name)));
         if self.returns(view) || is_early || name == MORE {
             // It gets less far than it may.
             return None;
@@ -713,6 +718,9 @@ impl History {
             messages.push("Recreate makes an old pod beside an updated one".to_owned());
         }
         let least = self.limit(view).unwrap_or(desired);
+        // Pods that were missing when it was paused can count as old ones.
+        let paused = self.paused.map(|(number, _, before)| scaled(number, before, desired));
+        let least = least.min(paused.unwrap_or(least));
         let keep = if desired == 1 { 1 } else { desired - least };
         if !limits.is_empty() && old + made <= keep {
             return messages;

@@ -105,7 +105,7 @@ pub(crate) fn begun_from(inventory: &Inventory<'_>, from: CompleteRevision) -> C
 }
 
 /// The number of replicas of the last decision: of the status, which is written at rest, or as published, if that is less.
-fn last_replicas(inventory: &Inventory<'_>) -> i32 {
+pub(crate) fn last_replicas(inventory: &Inventory<'_>) -> i32 {
     let Some(rollout) = &inventory.status.rollout else { return 0 };
     let stored = rollout
         .scaling

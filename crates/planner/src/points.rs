@@ -364,8 +364,8 @@ pub(crate) fn is_scaling(inventory: &Inventory<'_>) -> bool {
     scaling.is_some_and(|scaling| inventory.bounds.desired < i64::from(scaling.reached))
 }
 
-/// The places of a declared point among these pods, given in order, and whether it is that of the group of nodes which the rollout opens
-/// without a pause.
+/// The places of a declared point among these pods, given in order, and whether it is that of the group of nodes which comes first. The
+/// rollout opens that one without a pause, if nothing is updated before it.
 pub(crate) fn places<'c>(
     inventory: &'c Inventory<'_>,
     point: &'c DeclaredPausePoint,
@@ -374,7 +374,6 @@ pub(crate) fn places<'c>(
     if point.between_node_groups.is_none() {
         return vec![(Place { point, group: None }, false)];
     }
-    let is_begun = has_seen(inventory, &point.name);
     // Pods of revisions that never served go first, and open no group.
     let serving = ranked_pods.iter().skip(first_served(ranked_pods));
     let mut with_node = serving.filter(|ranked| ranked.pod.facts.node.is_some()).peekable();
@@ -383,10 +382,10 @@ pub(crate) fn places<'c>(
     if groups.is_empty() || inventory.bounds.desired == 0 {
         // Until a pod has a node, and without replicas, all pods are one group.
         let all = (Place { point, group: None }, false);
-        return if is_begun { Vec::new() } else { vec![all] };
+        return if has_seen(inventory, &point.name) { Vec::new() } else { vec![all] };
     }
     let place = |group: Option<&str>| Place { point, group: group.map(ToOwned::to_owned) };
-    groups.into_iter().map(|group| (place(group), !is_begun && first == Some(group))).collect()
+    groups.into_iter().map(|group| (place(group), first == Some(group))).collect()
 }
 
 /// Whether the groups of nodes were not seen yet. Pods without a node form none.

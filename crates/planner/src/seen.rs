@@ -14,7 +14,7 @@ use crate::inventory::{Inventory, RankedPod, count};
 use crate::node_rules::rules_of;
 use crate::pod_changes::are_creates_refused;
 use crate::points::{self, MORE, Place, Points, has_mark};
-use crate::{Decision, Event, Point, Read, Record, events};
+use crate::{Decision, Event, Point, Read, Record, events, history};
 
 /// The most marks on pods that a status keeps.
 const MARKS: usize = 64;
@@ -84,7 +84,7 @@ struct Seen<'c, 'a> {
 
 impl Seen<'_, '_> {
     fn points(&mut self) -> &mut Vec<AheadPoint> {
-        let rollout = self.status.rollout.get_or_insert_with(|| crate::history::rollout_of(self.inventory));
+        let rollout = self.status.rollout.get_or_insert_with(|| history::rollout_of(self.inventory));
         rollout.points.get_or_insert_default()
     }
 
@@ -112,19 +112,19 @@ impl Seen<'_, '_> {
         let passed = self.status.passed.iter().flatten();
         let passed = passed.map(|one| (&one.id, !one.pod_uid.is_empty(), Some(one.by)));
         let ids = ahead.chain(passed).filter_map(|(id, of_pod, by)| Some((Id::parse(id)?, of_pod, by)));
-        let (mut time, mut is_idle) = (1, false);
+        let (mut time, mut idle) = (1, None);
         for (id, of_pod, by) in ids.filter(|(id, ..)| id.name == name) {
             let is_same = of_pod == is_mark;
-            // Pods can come behind it later.
+            // Pods can come behind it later. The last point of that name counts.
             let is_behind_all = by == Some(PassedBy::NothingBehind);
-            is_idle |= is_same && is_behind_all;
+            idle = idle.max(is_same.then_some((id.time, is_behind_all)));
             if is_same && !is_behind_all && by != Some(PassedBy::Removal) {
                 return None;
             }
             time = time.max(id.time.saturating_add(1));
         }
         let id = Id { name, revision: self.inventory.rollout_revision(), time }.to_string();
-        Some(NewId { id, is_idle })
+        Some(NewId { id, is_idle: idle.is_some_and(|(_, is_idle)| is_idle) })
     }
 
     /// The annotation of a living pod, or the point of the spec, was taken away.
@@ -257,29 +257,27 @@ impl Seen<'_, '_> {
                 }
             } else if !self.waits_for_groups(point) {
                 let mut places = points::places(inventory, point, old);
-                let has_hidden = || {
-                    let shown = number_of(inventory, point, old.len());
-                    shown.limit < shown.replicas
-                };
-                if let [(first, opens @ true)] = places.as_mut_slice()
-                    && has_hidden()
+                let shown = number_of(inventory, point, old.len());
+                if let [(first, is_first @ true)] = places.as_mut_slice()
+                    && shown.limit < shown.replicas
+                    && !points::has_seen(inventory, &point.name)
                 {
                     // Pods that are missing, or have no node yet, can be those of another group.
                     if first.group.is_none() {
-                        *opens = false;
+                        *is_first = false;
                     } else {
                         places.push((Place { point, group: None }, false));
                     }
                 }
-                for (place, opens) in places {
+                for (place, is_first) in places {
                     let name = place.held().label();
                     let Some(found) = self.new_id(&name, false) else { continue };
-                    if opens {
+                    let at = place.first_counted(inventory, old);
+                    let share = number_of(inventory, point, at.unwrap_or(old.len()));
+                    if is_first && share.limit == 0 {
                         self.pass(&found.id, "", PassedBy::FirstGroup);
                         continue;
                     }
-                    let at = place.first_counted(inventory, old);
-                    let share = number_of(inventory, point, at.unwrap_or(old.len()));
                     let shows_none = inventory.bounds.desired > 0 && share.limit >= share.replicas;
                     if at.is_none() && (found.is_idle || shows_none) {
                         self.behind_all(&found, "");
@@ -327,13 +325,14 @@ impl Seen<'_, '_> {
         let hold = inventory.status.hold.as_ref();
         let is_held = hold.is_some_and(|hold| stored.iter().any(|point| point.id == hold.id));
         let points = Points::of(inventory);
-        let limit = points.lowest().filter(|_| is_held).map(|lowest| lowest.limit);
-        let updated = limit.unwrap_or_else(|| inventory.updated_count());
-        let limit = i32::try_from(updated).unwrap_or(i32::MAX);
+        let of_hold = points.lowest().filter(|_| is_held).map(|lowest| (lowest.limit, 0));
+        // A share of the pods that are there, or were: those of a surge, and of a larger number that is not given up yet, count.
+        let (limit, there) = of_hold.unwrap_or((inventory.updated_count(), inventory.active()));
+        let before = if of_hold.is_some() { 0 } else { history::last_replicas(inventory) };
+        let narrow = |number: i64| i32::try_from(number).unwrap_or(i32::MAX);
+        let share = Share { limit: narrow(limit), replicas: narrow(there).max(desired).max(before) };
         let pause = match (inventory.stands(), is_paused) {
-            // With one replica, an updated pod beside an old one is half of the pods.
-            (true, false) if stands && desired == 1 && limit == 1 => Some(Share { limit, replicas: 2 }),
-            (true, false) if stands => Some(Share { limit, replicas: desired }),
+            (true, false) if stands => Some(share),
             (false, true) => {
                 let now = inventory.snapshot.now;
                 conditions::progressing_again(&mut self.status, reason::DEPLOYMENT_RESUMED, "resumed", now);

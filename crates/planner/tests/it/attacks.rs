@@ -1039,3 +1039,86 @@ fn a_retry_with_replicas_after_an_abort_without_pods_keeps_a_mark() {
     assert_held_at(&cluster, "web-");
     assert_eq!(cluster.of_image("v2"), 2, "{:?}", cluster.status());
 }
+
+/// Six pods in the groups of nodes n1 and n2; the rollout to v2 is held before n2.
+fn held_between_groups() -> Cluster {
+    let mut cluster = running(6, 1, 0, &json!([{"name": "zones", "betweenNodeGroups": "pool"}]));
+    for (pod, node) in cluster.pods.iter_mut().zip(["n1", "n1", "n1", "n2", "n2", "n2"]) {
+        pod.facts.node = Some(node.into());
+    }
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("zones.n2@2"), 3));
+    cluster
+}
+
+#[test]
+fn a_rollout_that_begins_before_the_last_group_of_nodes_pauses_there() {
+    let mut cluster = held_between_groups();
+    cluster.set_image("v3");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v3")), (Some("zones.n2@3"), 3));
+    let mut cluster = held_between_groups();
+    cluster.request_abort(2);
+    cluster.step();
+    cluster.request_retry(2);
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("zones.n2@3"), 3));
+    let mut cluster = held_between_groups();
+    declare(&mut cluster, &json!([{"name": "gate", "betweenNodeGroups": "pool"}]));
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("gate.n2@2"), 3));
+}
+
+#[test]
+fn no_replicas_for_a_while_add_no_pause_before_the_first_group_of_nodes() {
+    let mut cluster = held_between_groups();
+    scale(&mut cluster, 0);
+    cluster.set_image("v3");
+    scale(&mut cluster, 6);
+    let mut holds = Vec::new();
+    while let Some(id) = held(&cluster) {
+        holds.push((id, cluster.of_image("v3")));
+        cluster.resume();
+        cluster.settle();
+    }
+    assert!(holds.iter().all(|(_, updated)| *updated > 0), "{holds:?}");
+}
+
+#[test]
+fn a_share_that_is_paused_is_that_of_the_pods_that_are_there() {
+    let mut cluster = running(10, 1, 1, &json!([]));
+    cluster.set_image("v2");
+    while cluster.of_image("v1") > 5 {
+        cluster.tick(1);
+        cluster.step();
+    }
+    assert_eq!(cluster.of_image("v2"), 5);
+    cluster.edit(|spec| (spec.paused, spec.replicas) = (true, 4));
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (2, 2));
+    scale(&mut cluster, 10);
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (5, 5));
+    let mut cluster = running(2, 2, 0, &json!([]));
+    cluster.broken.insert("v2".to_owned());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (2, 2));
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    scale(&mut cluster, 10);
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (5, 5));
+}
+
+#[test]
+fn a_place_that_comes_back_after_a_number_is_another_point() {
+    let gate = |priority: i32| json!([{"name": "gate", "beforePriority": priority}]);
+    let mut cluster = running(1, 1, 0, &gate(-1));
+    cluster.set_image("v2");
+    cluster.step();
+    write_points(&mut cluster, &json!([{"name": "gate", "afterUpdated": 1}]));
+    cluster.pods.clear();
+    cluster.step();
+    write_points(&mut cluster, &gate(0));
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("gate@2.3"), 0));
+}
