@@ -34,6 +34,7 @@ use tokio::time::Instant;
 use crate::Error;
 use crate::cache::entry::{Entry, SetEntry, single_set};
 use crate::reconcile::context::Context;
+use crate::reconcile::effect::Silent;
 use crate::reconcile::live::LiveObject;
 use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
@@ -48,6 +49,8 @@ use crate::runtime::workers::Worker;
 const ROUNDS: usize = 100;
 /// The shortest requeue interval.
 const SHORTEST: Duration = Duration::from_millis(1);
+/// When a process that is not the leader, or stands aside, tries again. Until then it says nothing about its objects.
+const NOT_LEADING: Duration = Duration::from_secs(1);
 /// The resync period: every object is reconciled again after it, even without an event.
 const RESYNC: Duration = Duration::from_secs(300);
 
@@ -142,6 +145,7 @@ pub(crate) async fn reconcile(
         Ok(Outcome::Unfinished) => after(Duration::ZERO),
         Ok(Outcome::Nothing) => None,
         Ok(Outcome::Failed(wait)) => after(backoff::after(state.failures).min(wait)),
+        Err(error) if error.is_not_leading() => after(NOT_LEADING),
         Err(error) => {
             let wait = backoff::after(state.failures).max(asked);
             tracing::warn!(%error, ?wait, "will try again");
@@ -235,6 +239,12 @@ impl Reconciler<'_> {
                         Err(Interrupt::Unfinished) => {
                             self.nothing_fails();
                             return Ok(Outcome::Unfinished);
+                        }
+                        Err(Interrupt::Silent(Silent::NotLeading)) => {
+                            return Ok(Outcome::Deferred(NOT_LEADING));
+                        }
+                        Err(Interrupt::Silent(Silent::NamespaceTerminates)) => {
+                            return Ok(Outcome::Idle(RESYNC));
                         }
                         Err(Interrupt::Failed(failure)) => {
                             self.state.failure = Some(failure);

@@ -3,6 +3,7 @@
 //!
 //! No number that the controller stores is read. The rules are those of pause points in `docs/concepts.md`.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -37,6 +38,8 @@ pub struct History {
     served: Vec<(String, String)>,
     /// Places that no pod was behind when they were seen.
     idle: BTreeSet<Key>,
+    /// The groups of nodes that are open since they came first.
+    open: BTreeSet<String>,
     /// The replicas when it looked last.
     last: i64,
     /// The set of the last other template that served when the rollout began, by its UID.
@@ -47,6 +50,8 @@ pub struct History {
     durations: BTreeMap<String, Option<i64>>,
     /// The largest number of replicas since there were no more pods than that.
     desired: i64,
+    /// The same, where pods of a surge count as none.
+    reached: i64,
     /// The replicas before the rollout.
     before: i64,
     /// `maxUnavailable`, the largest of this rollout.
@@ -212,6 +217,8 @@ impl History {
         let is_reached = count(view.pods.len()) <= view.desired && !is_new && self.last == view.desired;
         self.last = view.desired;
         self.desired = if is_reached { view.desired } else { self.desired.max(view.desired) };
+        let is_reached = count(view.pods.len()) <= view.ceiling;
+        self.reached = if is_reached { view.desired } else { self.reached.max(view.desired) };
         let unavailable = if view.recreates() { 0 } else { view.desired - view.floor };
         self.unavailable = self.unavailable.max(unavailable);
         if view.aborts && !self.aborts {
@@ -231,6 +238,7 @@ impl History {
             self.points.clear();
             self.times.clear();
             self.idle.clear();
+            self.open.clear();
             self.present.clear();
             (self.is_rollout, self.are_all_passed) = (true, false);
         }
@@ -297,6 +305,7 @@ impl History {
             self.points = counted.map(|((name, _), number)| ((name, 1), number)).collect();
         }
         self.idle.clear();
+        self.open.clear();
         self.times = self.points.keys().cloned().collect();
         let points = &self.points;
         self.durations.retain(|name, _| points.contains_key(&(name.clone(), 1)));
@@ -378,15 +387,12 @@ impl History {
         }
     }
 
-    /// What is first seen is counted; what is taken away is passed.
-    fn see(&mut self, view: &View<'_>) {
-        let spec = &view.snapshot.deployment.spec;
-        let old: Vec<_> = view.old().collect();
+    /// What was taken away is passed, and another point if it comes back. Another kind of point is another one, if it was ahead.
+    fn take_away(&mut self, view: &View<'_>) {
         let living = view.snapshot.pods.iter().filter(|pod| !pod.terminating && !pod.finished);
         let unmarked: BTreeSet<&str> =
             living.filter(|pod| pod.point == Point::None).map(|pod| pod.name.as_str()).collect();
         let declared = declared(view);
-        // What was taken away is passed, and another point if it comes back. Another kind of point is another one, if it was ahead.
         let gone: Vec<String> = self
             .present
             .iter()
@@ -410,6 +416,13 @@ impl History {
             self.points.insert((name, *time), None);
             *time += 1;
         }
+    }
+
+    /// What is first seen is counted; what is taken away is passed.
+    fn see(&mut self, view: &View<'_>) {
+        let spec = &view.snapshot.deployment.spec;
+        let old: Vec<_> = view.old().collect();
+        self.take_away(view);
         if self.are_all_passed || self.returns(view) {
             return;
         }
@@ -460,12 +473,24 @@ impl History {
                 }
             }
             let has_served = old.iter().any(|active| view.has_served(active));
+            let has_replaced_none = self.has_replaced_none(view, &old);
+            if is_grouped
+                && has_replaced_none
+                && let Some((open, _)) = found.iter().find(|(_, at)| at.is_some() && *at == first)
+            {
+                // The group that is open is the one that comes first now.
+                let others = self.open.iter().filter(|name| *name != open && first_of(name) == point.name);
+                for name in others.cloned().collect::<Vec<_>>() {
+                    self.open.remove(&name);
+                    self.points.retain(|(known, _), _| *known != name);
+                    self.present.remove(&name);
+                }
+            }
             for (name, at) in found {
                 let is_first = at.is_some() && is_grouped && !opens_none && at == first;
                 let at = at.filter(|at| !has_served || view.has_served(old[*at]));
                 let share = number_of(view, point, &old, at.unwrap_or(old.len()));
-                // Nothing is updated before it.
-                let opens = is_first && share == 0;
+                let opens = is_first && has_replaced_none;
                 let key = (name.clone(), self.times.get(&name).copied().unwrap_or(1));
                 let is_idle = self.idle.contains(&key);
                 let is_none = at.is_none() && (is_idle || (view.desired > 0 && share >= view.desired));
@@ -477,10 +502,20 @@ impl History {
                 self.first_seen(&name, if is_grouped { What::Group } else { What::Place }, number);
                 if opens {
                     let time = self.times.get(&name).copied().unwrap_or(1);
-                    self.points.entry((name, time)).or_insert(None);
+                    if let Entry::Vacant(new) = self.points.entry((name.clone(), time)) {
+                        new.insert(None);
+                        self.open.insert(name);
+                    }
                 }
             }
         }
+    }
+
+    /// Whether nothing is updated, and no pod of a rejected release took the place of another one.
+    fn has_replaced_none(&self, view: &View<'_>, old: &[&ActivePod<'_>]) -> bool {
+        let rejected = first_served(view, old);
+        let left = count(old.len() - rejected);
+        view.updated() == 0 && (rejected == 0 || left >= view.desired.max(self.reached))
     }
 
     /// Whether a place of that declared point was seen in this rollout.

@@ -365,7 +365,7 @@ pub(crate) fn is_scaling(inventory: &Inventory<'_>) -> bool {
 }
 
 /// The places of a declared point among these pods, given in order, and whether it is that of the group of nodes which comes first. The
-/// rollout opens that one without a pause, if nothing is updated before it.
+/// rollout opens that one without a pause, if it has replaced no pod yet.
 pub(crate) fn places<'c>(
     inventory: &'c Inventory<'_>,
     point: &'c DeclaredPausePoint,

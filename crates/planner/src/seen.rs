@@ -256,6 +256,7 @@ impl Seen<'_, '_> {
                     self.points().push(AheadPoint { id: found.id, ..AheadPoint::default() });
                 }
             } else if !self.waits_for_groups(point) {
+                self.follow_first_group(point);
                 let mut places = points::places(inventory, point, old);
                 let shown = number_of(inventory, point, old.len());
                 if let [(first, is_first @ true)] = places.as_mut_slice()
@@ -274,7 +275,7 @@ impl Seen<'_, '_> {
                     let Some(found) = self.new_id(&name, false) else { continue };
                     let at = place.first_counted(inventory, old);
                     let share = number_of(inventory, point, at.unwrap_or(old.len()));
-                    if is_first && share.limit == 0 {
+                    if is_first && self.opens_first_group(point) {
                         self.pass(&found.id, "", PassedBy::FirstGroup);
                         continue;
                     }
@@ -288,6 +289,37 @@ impl Seen<'_, '_> {
             }
         }
         self.keep(new, PLACES, |point| point.side.is_none() && point.share.is_some());
+    }
+
+    /// Whether the rollout has not replaced a pod yet: nothing is updated, and no pod of a rejected release took the place of another one.
+    fn has_replaced_none(&self) -> bool {
+        let inventory = self.inventory;
+        let rejected = points::first_served(inventory.old());
+        let before = inventory.bounds.desired.max(history::last_replicas(inventory).into());
+        inventory.updated_count() == 0
+            && (rejected == 0 || count(inventory.old().iter().skip(rejected)) >= before)
+    }
+
+    /// Whether the first group of nodes is open. In a plain Deployment, the pods of a rejected release do not go first.
+    fn opens_first_group(&self, point: &DeclaredPausePoint) -> bool {
+        if self.is_plain { !points::has_seen(self.inventory, &point.name) } else { self.has_replaced_none() }
+    }
+
+    /// Until a pod is replaced, the group that is open is the one that comes first now: a pod can get a node in another one.
+    fn follow_first_group(&mut self, point: &DeclaredPausePoint) {
+        if self.is_plain || !self.has_replaced_none() {
+            return;
+        }
+        let places = points::places(self.inventory, point, self.inventory.old());
+        let Some(first) = places.iter().find(|(_, is_first)| *is_first) else { return };
+        let label = first.0.held().label();
+        let is_other = |id: &str| {
+            let id = Id::parse(id).filter(|id| id.name.split('.').next() == Some(point.name.as_str()));
+            id.is_some_and(|id| id.name != label)
+        };
+        if let Some(passed) = &mut self.status.passed {
+            passed.retain(|one| one.by != PassedBy::FirstGroup || !is_other(&one.id));
+        }
     }
 
     /// In a plain Deployment, a point without a pod pauses at once: groups of nodes are counted when no pod is missing.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use kube::core::Status;
 
+use crate::leader::fence::NotLeading;
+
 /// The longest wait that an answer may ask for: a wrong answer delays a rollout and does not stop it.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
@@ -50,6 +52,23 @@ pub enum Error {
     Serve(#[source] std::io::Error),
 }
 
+impl Error {
+    /// Whether a request was not sent because this process is not the leader, or stands aside.
+    pub(crate) fn is_not_leading(&self) -> bool {
+        match self {
+            Self::ReadDeployment(error)
+            | Self::ListSets(error)
+            | Self::ReadSet(error)
+            | Self::ListPods(error)
+            | Self::ReadPod(error)
+            | Self::ReadNode(error)
+            | Self::ReadSource(error)
+            | Self::StoreStatus(error) => matches!(error, RequestError::NotLeading),
+            Self::LostLease | Self::Panicked(_) | Self::RegisterMetrics(_) | Self::Serve(_) => false,
+        }
+    }
+}
+
 /// Why one request failed. Clones are for the objects that wait for one list.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -60,6 +79,9 @@ pub enum RequestError {
     /// The API server refused the request, or failed.
     #[error("{}", words(.0))]
     Answered(Box<Status>),
+    /// The request was not sent, or its answer not awaited: this process is not the leader, or stands aside.
+    #[error("this process is not the leader, or stands aside for another controller")]
+    NotLeading,
     /// The request did not reach the API server, or its answer did not arrive.
     #[error("{}", with_causes(&**.0))]
     Transport(Arc<kube::Error>),
@@ -69,6 +91,7 @@ impl From<kube::Error> for RequestError {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::Answered(status),
+            other if is_fenced(&other) => Self::NotLeading,
             other => Self::Transport(Arc::new(other)),
         }
     }
@@ -80,7 +103,7 @@ impl RequestError {
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Answered(status) => Some(status.code),
-            Self::TimedOut(_) | Self::Transport(_) => None,
+            Self::TimedOut(_) | Self::Transport(_) | Self::NotLeading => None,
         }
     }
 
@@ -105,6 +128,13 @@ impl RequestError {
 
     pub(crate) fn is_already_there(&self) -> bool {
         matches!(self, Self::Answered(status) if status.code == 409 && status.reason == "AlreadyExists")
+    }
+
+    /// Whether nothing can be created in the namespace any more.
+    pub(crate) fn says_namespace_terminates(&self) -> bool {
+        let Self::Answered(status) = self else { return false };
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        status.code == 403 && causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
     }
 
     pub(crate) fn is_conflict(&self) -> bool {
@@ -150,6 +180,12 @@ impl RequestError {
             _ => DryRunAnswer::Retry,
         }
     }
+}
+
+/// Whether the fence has stopped the request.
+fn is_fenced(error: &kube::Error) -> bool {
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |cause| cause.source());
+    causes.into_iter().any(<dyn std::error::Error>::is::<NotLeading>)
 }
 
 /// What the answer to a dry-run create means for a template.

@@ -19,6 +19,7 @@ use tower::{BoxError, service_fn};
 use crate::Metrics;
 use crate::client::decode::DepthLimit;
 use crate::client::error::RequestError;
+use crate::runtime::health::{Health, watch_of};
 
 /// Longer than a watch may be idle (290 s and a margin): only a read of a dead connection times out.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
@@ -98,6 +99,24 @@ pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>) -> Client {
                 frame
             };
             Ok(answer.map(|body| body.map_frame(listening)))
+        }
+    });
+    Client::new(service, client.default_namespace().to_owned())
+}
+
+/// The same client for watches: an open watch works again, though it shows nothing yet.
+pub(crate) fn reporting(client: &Client, health: &Health) -> Client {
+    let (inner, health) = (client.clone(), health.clone());
+    let service = service_fn(move |request: http::Request<Body>| {
+        let (inner, health) = (inner.clone(), health.clone());
+        async move {
+            let watches = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let resource = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+            let answer = inner.send(request).await?;
+            if watches && answer.status().is_success() {
+                health.opened(&watch_of(&resource));
+            }
+            Ok::<_, BoxError>(answer)
         }
     });
     Client::new(service, client.default_namespace().to_owned())

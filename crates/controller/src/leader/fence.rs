@@ -53,7 +53,7 @@ pub struct Fence(watch::Sender<State>);
 /// Why a request was not sent, or its answer not awaited.
 #[derive(Debug, thiserror::Error)]
 #[error("this process is not the leader, or stands aside for another controller")]
-struct NotLeading;
+pub(crate) struct NotLeading;
 
 impl Fence {
     /// Lets requests start until `start`; those in flight are aborted at `end`.

@@ -195,6 +195,9 @@ impl Reconciler<'_> {
                     (self.has_raced, self.raced) = (true, true);
                     return None;
                 }
+                if matches!(error, RequestError::NotLeading) {
+                    return None;
+                }
                 self.ctx.metrics.write_failed(verb);
                 format!("Cannot {verb} {kind} {name}: {error}")
             }

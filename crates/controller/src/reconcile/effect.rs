@@ -9,6 +9,15 @@ use crate::cache::expectations::Fact;
 use crate::client::error::RequestError;
 use crate::reconcile::state::LiveReadReason;
 
+/// Why a write failed, if nobody can do anything about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Silent {
+    /// This process is not the leader any more, or stands aside.
+    NotLeading,
+    /// Nothing can be created in the namespace, and the object goes with it.
+    NamespaceTerminates,
+}
+
 /// A write that failed.
 #[derive(Debug)]
 pub(crate) struct WriteFailure {
@@ -23,6 +32,8 @@ pub(crate) struct WriteFailure {
     pub(crate) message: String,
     /// Whether the write may have been stored nevertheless.
     pub(crate) outcome_unknown: bool,
+    /// Nobody can do anything about it: the act ends without an event.
+    pub(crate) silent: Option<Silent>,
 }
 
 impl WriteFailure {
@@ -42,12 +53,25 @@ impl WriteFailure {
             event,
             message,
             outcome_unknown: error.is_outcome_unknown(),
+            silent: match error {
+                RequestError::NotLeading => Some(Silent::NotLeading),
+                error if error.says_namespace_terminates() => Some(Silent::NamespaceTerminates),
+                _ => None,
+            },
         }
     }
 
     /// An answer that cannot be used: the request succeeded, but the object is not as it was sent.
     pub(crate) fn unusable(verb: Option<&'static str>, event: String, message: String) -> Self {
-        Self { kind: FailureKind::Create, set: None, verb, event, message, outcome_unknown: false }
+        Self {
+            kind: FailureKind::Create,
+            set: None,
+            verb,
+            event,
+            message,
+            outcome_unknown: false,
+            silent: None,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
 use crate::cache::expectations::Fact;
-use crate::reconcile::effect::{Effect, WriteFailure};
+use crate::reconcile::effect::{Effect, Silent, WriteFailure};
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::LiveReadReason;
 
@@ -22,13 +22,16 @@ pub(crate) enum Interrupt {
     DecideAgain,
     /// There is more to do than one act does.
     Unfinished,
+    /// A write failed, and nobody can do anything about it.
+    Silent(Silent),
 }
 
 impl Interrupt {
-    /// Keeps the most important of several interrupts: the first failure, then `DecideAgain`, then `Unfinished`.
+    /// Keeps the most important of several interrupts: the first that ends the reconciliation or failure, then `DecideAgain`, then
+    /// `Unfinished`.
     pub(crate) fn add_to(self, interrupt: &mut Option<Self>) {
         let keeps = match interrupt {
-            Some(Self::Failed(_)) => true,
+            Some(Self::Failed(_) | Self::Silent(_)) => true,
             Some(Self::DecideAgain) => self == Self::Unfinished,
             Some(Self::Unfinished) | None => false,
         };
@@ -137,12 +140,15 @@ impl Reconciler<'_> {
     }
 
     fn record_failure(&mut self, failure: WriteFailure) -> Interrupt {
-        let WriteFailure { kind, set, verb, event, message, outcome_unknown } = failure;
-        if let Some(verb) = verb {
-            self.ctx.metrics.write_failed(verb);
-        }
+        let WriteFailure { kind, set, verb, event, message, outcome_unknown, silent } = failure;
         if outcome_unknown {
             self.state.live_read = Some(LiveReadReason::Unknown);
+        }
+        if let Some(silent) = silent {
+            return Interrupt::Silent(silent);
+        }
+        if let Some(verb) = verb {
+            self.ctx.metrics.write_failed(verb);
         }
         match set {
             Some(set) => self.publish_about_set(&set, EventType::Warning, kind.reason(), event),

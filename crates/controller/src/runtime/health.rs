@@ -15,6 +15,8 @@ use tokio::time::{Instant, sleep};
 const GRACE: Duration = Duration::from_secs(30);
 /// How long a failure counts after its last occurrence, if no success follows. A watch that fails is retried sooner.
 const RECENT: Duration = Duration::from_secs(120);
+/// A watch that was open for that long has worked.
+const WORKS: Duration = Duration::from_secs(10);
 /// How often the main task reports that it runs.
 const BEAT: Duration = Duration::from_secs(1);
 /// How long after its last report the main task counts as stuck.
@@ -47,6 +49,37 @@ impl Watched {
     fn bit(self) -> u16 {
         1 << (self as u16)
     }
+
+    /// The name of the resource, for metrics and messages.
+    pub(crate) fn resource(self) -> &'static str {
+        match self {
+            Self::Deployments => "ordereddeployments",
+            Self::Sets => "orderedreplicasets",
+            Self::PlainDeployments => "deployments",
+            Self::PlainSets => "replicasets",
+            Self::Pods | Self::PlainPods => "pods",
+            Self::Nodes | Self::PlainNodes => "nodes",
+            Self::NodeCosts => "nodecosts",
+        }
+    }
+
+    /// All of them.
+    const ALL: [Self; 9] = [
+        Self::Deployments,
+        Self::Sets,
+        Self::Pods,
+        Self::Nodes,
+        Self::NodeCosts,
+        Self::PlainDeployments,
+        Self::PlainSets,
+        Self::PlainPods,
+        Self::PlainNodes,
+    ];
+}
+
+/// The name of the watch of that resource.
+pub(crate) fn watch_of(resource: &str) -> String {
+    format!("the watch of {resource}")
 }
 
 /// The bits of the watches of this family.
@@ -60,14 +93,30 @@ pub struct Health(Arc<State>);
 
 #[derive(Debug)]
 struct State {
-    /// A bit for each watch whose first list is still missing.
-    missing: watch::Sender<u16>,
-    /// The current failures: since when each lasts, and its last occurrence.
-    failing: Mutex<BTreeMap<String, (Instant, Instant)>>,
+    missing: watch::Sender<Missing>,
+    /// The current failures.
+    failing: Mutex<BTreeMap<String, Failing>>,
     /// What a controller of this process waits for, by its name. The process is ready nevertheless.
     notes: Mutex<BTreeMap<&'static str, String>>,
     /// When the main task ran last; `None` before it starts.
     beat: Mutex<Option<Instant>>,
+}
+
+/// Watches whose first list is still missing, with a bit for each.
+#[derive(Clone, Copy, Debug)]
+struct Missing {
+    all: u16,
+    /// Those that the controllers wait for.
+    awaited: u16,
+}
+
+/// Something that fails.
+#[derive(Clone, Copy, Debug)]
+struct Failing {
+    since: Instant,
+    last: Instant,
+    /// Since when the watch is open again.
+    open: Option<Instant>,
 }
 
 impl Default for Health {
@@ -83,7 +132,7 @@ impl Health {
         let of_families = families.iter().fold(0, |all, family| all | bits(*family));
         let missing = of_families | if node_costs { Watched::NodeCosts.bit() } else { 0 };
         Self(Arc::new(State {
-            missing: watch::Sender::new(missing),
+            missing: watch::Sender::new(Missing { all: missing, awaited: missing }),
             failing: Mutex::default(),
             notes: Mutex::default(),
             beat: Mutex::default(),
@@ -98,24 +147,47 @@ impl Health {
     /// Waits until every watch of the controller of this family has synced.
     pub(crate) async fn synced_of(&self, family: Family) {
         // The sender lives as long as `self`: it cannot be dropped meanwhile.
-        let _ = self.0.missing.subscribe().wait_for(|missing| missing & bits(family) == 0).await;
+        let _ = self.0.missing.subscribe().wait_for(|missing| missing.awaited & bits(family) == 0).await;
     }
 
     /// Waits until every watch of this process has synced.
     pub(crate) async fn synced_whole(&self) {
-        let _ = self.0.missing.subscribe().wait_for(|missing| *missing == 0).await;
+        let _ = self.0.missing.subscribe().wait_for(|missing| missing.awaited == 0).await;
     }
 
     pub(crate) fn synced(&self, what: Watched) {
-        self.0.missing.send_modify(|missing| *missing &= !what.bit());
+        self.0.missing.send_modify(|missing| {
+            missing.all &= !what.bit();
+            missing.awaited &= !what.bit();
+        });
+    }
+
+    /// The list is not permitted. Nodes are read for node rules only: the controllers go on without them, and are not ready.
+    pub(crate) fn goes_on_without(&self, what: Watched) {
+        if matches!(what, Watched::Nodes | Watched::PlainNodes) {
+            self.0.missing.send_modify(|missing| missing.awaited &= !what.bit());
+        }
     }
 
     /// Records a failure that affects readiness, by a name for messages.
     pub(crate) fn fails(&self, what: &str) {
         let now = Instant::now();
         let mut failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
-        failing.retain(|_, (_, last)| now.duration_since(*last) < RECENT);
-        failing.entry(what.to_owned()).or_insert((now, now)).1 = now;
+        failing.retain(|_, failing| now.duration_since(failing.last) < RECENT);
+        let begun = Failing { since: now, last: now, open: None };
+        let failing = failing.entry(what.to_owned()).or_insert(begun);
+        if failing.open.is_some_and(|open| now.duration_since(open) >= WORKS) {
+            *failing = begun;
+        }
+        (failing.last, failing.open) = (now, None);
+    }
+
+    /// Records that this watch is open again. It has to stay open for a while to begin anew.
+    pub(crate) fn opened(&self, what: &str) {
+        let mut failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(failing) = failing.get_mut(what) {
+            failing.open = Some(Instant::now());
+        }
     }
 
     /// Records a success of the same.
@@ -126,13 +198,17 @@ impl Health {
     /// Why the process is not ready, if it is not.
     #[must_use]
     pub fn unready(&self) -> Option<String> {
-        if *self.0.missing.borrow() != 0 {
-            return Some("not every watch has synced yet".to_owned());
-        }
         let failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
-        let fails = |(since, last): &(Instant, Instant)| since.elapsed() >= GRACE && last.elapsed() < RECENT;
-        let (what, (since, _)) = failing.iter().find(|(_, times)| fails(times))?;
-        Some(format!("{what} has failed for {} s", since.elapsed().as_secs()))
+        let fails = |failing: &Failing| {
+            failing.since.elapsed() >= GRACE && failing.last.elapsed() < RECENT && failing.open.is_none()
+        };
+        if let Some((what, failing)) = failing.iter().find(|(_, failing)| fails(failing)) {
+            return Some(format!("{what} has failed for {} s", failing.since.elapsed().as_secs()));
+        }
+        let missing = *self.0.missing.borrow();
+        let missing = Watched::ALL.into_iter().filter(|what| missing.all & what.bit() != 0);
+        let missing: Vec<_> = missing.map(Watched::resource).collect();
+        (!missing.is_empty()).then(|| format!("not every watch has synced yet: {}", missing.join(", ")))
     }
 
     /// Records what a controller waits for; `None`: nothing.
@@ -201,6 +277,10 @@ mod tests {
         health.fails("the watch of pods");
         tokio::time::sleep(GRACE / 2).await;
         assert_eq!(health.unready().as_deref(), Some("the watch of pods has failed for 30 s"));
+        health.opened("the watch of pods");
+        assert_eq!(health.unready(), None, "it is open");
+        health.fails("the watch of pods");
+        assert!(health.unready().is_some(), "it failed at once");
         health.works("the watch of pods");
         assert_eq!(health.unready(), None);
         health.fails("the watch of nodes");

@@ -19,12 +19,13 @@ use serde::de::DeserializeOwned;
 use crate::cache::entry::{PodEntry, SetEntry, is_adoptable, is_orphan, single_set};
 use crate::cache::index::{DeploymentName, WatchEvent};
 use crate::client::decode::{Decoded, decoded, decoded_or_known};
+use crate::client::http::reporting;
 use crate::client::requests::PAGE;
 use crate::client::sets::SetObject;
 use crate::reconcile::context::Context;
 use crate::runtime::backoff::patient;
 use crate::runtime::handover::{Handover, IN_NAMESPACE};
-use crate::runtime::health::{Health, Watched};
+use crate::runtime::health::{Health, Watched, watch_of};
 use crate::runtime::queue::Queue;
 
 /// What every watch needs.
@@ -264,13 +265,19 @@ impl Watches {
         what: Watched,
         mut apply: impl FnMut(watcher::Event<K>),
     ) {
-        let watch = format!("the watch of {}", resource(what));
-        let mut stream = std::pin::pin!(patient(resource(what), stream));
+        let (resource, watch) = (what.resource(), watch_of(what.resource()));
+        let mut stream = std::pin::pin!(patient(resource, stream));
         while let Some(event) = stream.next().await {
-            let Ok(event) = event else {
-                self.ctx.metrics.watch_failed(resource(what));
-                self.health.fails(&watch);
-                continue;
+            let event = match event {
+                Ok(event) => event,
+                Err(failure) => {
+                    self.ctx.metrics.watch_failed(resource);
+                    self.health.fails(&watch);
+                    if is_forbidden(&failure) {
+                        self.health.goes_on_without(what);
+                    }
+                    continue;
+                }
             };
             let is_whole = matches!(event, watcher::Event::InitDone);
             // Objects of a list do not count as a success before the list is complete.
@@ -279,7 +286,7 @@ impl Watches {
             }
             apply(event);
             if is_whole {
-                self.ctx.metrics.synced(resource(what), self.ctx.clock.now());
+                self.ctx.metrics.synced(resource, self.ctx.clock.now());
                 self.health.synced(what);
             }
         }
@@ -293,20 +300,16 @@ impl Watches {
     }
 
     fn client(&self) -> Client {
-        self.ctx.requests.watching().clone()
+        reporting(self.ctx.requests.watching(), &self.health)
     }
 }
 
-/// The name of the resource, for metrics.
-fn resource(what: Watched) -> &'static str {
-    match what {
-        Watched::Deployments => "ordereddeployments",
-        Watched::Sets => "orderedreplicasets",
-        Watched::PlainDeployments => "deployments",
-        Watched::PlainSets => "replicasets",
-        Watched::Pods | Watched::PlainPods => "pods",
-        Watched::Nodes | Watched::PlainNodes => "nodes",
-        Watched::NodeCosts => "nodecosts",
+/// Whether the list or the watch is not permitted.
+fn is_forbidden(failure: &watcher::Error) -> bool {
+    match failure {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 403,
+        _ => false,
     }
 }
 

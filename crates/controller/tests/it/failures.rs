@@ -1,7 +1,10 @@
-//! Pods that their kubelets fail: how soon they are replaced.
+//! Pods that their kubelets fail, or that cannot be created: how soon they are replaced.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use http::Method;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -11,6 +14,7 @@ use ordereddeployment_api::names::{condition, reason};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
+use crate::fault_injector::RequestFault;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -83,4 +87,23 @@ async fn pods_evicted_together_are_replaced_together() {
         let pods = pods(&cluster).await;
         assert_eq!(pods.len(), 60, "after {age:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_namespace_that_is_being_deleted_creates_are_given_up() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 2})).await;
+    let creates = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&creates);
+    cluster.faults.rule(move |info| {
+        if info.method != Method::POST || !info.path.contains("/pods") {
+            return RequestFault::None;
+        }
+        count.fetch_add(1, Ordering::Relaxed);
+        RequestFault::NamespaceTerminates
+    });
+    cluster.scale(3).await;
+    cluster.pass(Duration::from_secs(200)).await;
+    assert_eq!(creates.load(Ordering::Relaxed), 1);
+    assert_eq!(cluster.events_of("FailedCreate").await, Vec::<String>::new());
 }

@@ -60,6 +60,8 @@ pub enum RequestFault {
     Shed(u32),
     /// The same for a create: its name exists.
     NameTaken,
+    /// The same for a create: its namespace is being deleted.
+    NamespaceTerminates,
     /// It does not arrive, and there is no answer.
     NoResponse,
 }
@@ -133,6 +135,7 @@ impl FaultInjector {
                         answer.body(Body::from(b"Too many requests, please try again later.".to_vec()))?
                     );
                 }
+                RequestFault::NamespaceTerminates => return Ok(refusal(403, Some("NamespaceTerminating"))),
                 RequestFault::NameTaken => return Ok(refusal(409, Some("AlreadyExists"))),
                 RequestFault::NoResponse => std::future::pending().await,
             }
@@ -155,7 +158,7 @@ fn refusal(code: u16, reason: Option<&str>) -> Response<Body> {
     });
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
-        "message": format!("injected {code}"),
+        "message": format!("injected {code}"), "details": {"causes": [{"reason": reason, "message": ""}]},
     });
     let mut answer = Response::new(Body::from(status.to_string().into_bytes()));
     *answer.status_mut() = http::StatusCode::from_u16(code).unwrap();

@@ -1070,6 +1070,67 @@ fn a_rollout_that_begins_before_the_last_group_of_nodes_pauses_there() {
 }
 
 #[test]
+fn fewer_replicas_in_the_same_edit_open_no_group_of_nodes() {
+    let mut cluster = held_between_groups();
+    cluster.edit(|spec| spec.replicas = 3);
+    cluster.set_image("v3");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("zones.n2@3"), 3));
+    let mut cluster = held_between_groups();
+    cluster.edit(|spec| spec.replicas = 3);
+    declare(&mut cluster, &json!([{"name": "gate", "betweenNodeGroups": "pool"}]));
+    // The scale-down takes its share of both.
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("gate.n2@2"), 2));
+    let mut cluster = held_between_groups();
+    cluster.request_abort(2);
+    cluster.step();
+    cluster.edit(|spec| spec.replicas = 3);
+    cluster.request_retry(2);
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("zones.n2@3"), 2));
+}
+
+#[test]
+fn one_group_of_nodes_is_open_also_if_pods_get_their_nodes_later() {
+    let zones = json!([{"name": "zones", "betweenNodeGroups": "pool"}]);
+    let mut cluster = running(4, 1, 0, &zones);
+    for pod in &mut cluster.pods {
+        pod.facts.node = None;
+    }
+    cluster.quota = Some(4);
+    cluster.set_image("v2");
+    cluster.step();
+    for (at, node) in ["n2", "n2", "n1", "n0"].into_iter().enumerate() {
+        cluster.pod(at).facts.node = Some(node.into());
+        cluster.step();
+    }
+    cluster.quota = None;
+    let mut holds = Vec::new();
+    cluster.settle();
+    while let Some(id) = held(&cluster) {
+        holds.push((id, cluster.of_image("v1")));
+        cluster.resume();
+        cluster.settle();
+    }
+    let between: Vec<_> = holds.iter().filter(|(id, _)| id.contains(".n")).collect();
+    assert_eq!(between.len(), 2, "{holds:?}");
+}
+
+#[test]
+fn recreate_with_more_replicas_opens_the_first_group_of_nodes() {
+    let zones = json!([{"name": "zones", "betweenNodeGroups": "pool"}]);
+    let strategy = json!({"type": "Recreate", "pausePoints": zones});
+    let mut cluster = Cluster::running(&json!({"replicas": 8, "strategy": strategy}));
+    for (at, node) in ["n1", "n1", "n1", "n1", "n2", "n2", "n2", "n2"].into_iter().enumerate() {
+        cluster.pod(at).facts.node = Some(node.into());
+    }
+    cluster.edit(|spec| spec.replicas = 10);
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("zones.n2@2"), 4));
+}
+
+#[test]
 fn no_replicas_for_a_while_add_no_pause_before_the_first_group_of_nodes() {
     let mut cluster = held_between_groups();
     scale(&mut cluster, 0);
