@@ -46,20 +46,26 @@ impl Connection {
 
 impl ConnectArgs {
     pub(crate) async fn connect(&self) -> Result<Connection> {
-        let config = kubeconfig::config(self).await?;
-        let namespace = self.namespace.clone().unwrap_or(config.default_namespace);
-        let exec = config.auth_info.exec;
-        let unusable = |error: anyhow::Error| match error.downcast::<kube::Error>() {
-            Ok(error @ kube::Error::Auth(_)) => {
+        let mut config = kubeconfig::config(self).await?;
+        config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
+        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        let exec = config.auth_info.exec.clone();
+        let unusable = |error: kube::Error| match error {
+            kube::Error::Auth(_) => {
                 let Explained { what, hint } = explained(&error, exec.as_ref());
                 anyhow!("{what}\nhint: {hint}")
             }
-            Ok(other) => anyhow!("cannot use the kubeconfig: {}", innermost(&other)),
-            Err(other) => other,
+            other => anyhow!("cannot use the kubeconfig: {}", innermost(&other)),
         };
-        let watching = self.client(false).await.map_err(unusable)?;
+        let mut limited = config.clone();
+        if let Some(Timeout(limit)) = self.request_timeout {
+            (limited.connect_timeout, limited.read_timeout, limited.write_timeout) = (limit, limit, limit);
+            config.connect_timeout = limit;
+        }
+        let watching = ordereddeployment_controller::client(config).map_err(unusable)?.0;
         let client = match self.request_timeout {
-            Some(_) => self.client(true).await.map_err(unusable)?,
+            Some(_) => ordereddeployment_controller::client(limited).map_err(unusable)?.0,
             None => watching.clone(),
         };
         Ok(Connection {
@@ -70,27 +76,6 @@ impl ConnectArgs {
             flags: self.flags(),
             dry_run: DryRun::None,
         })
-    }
-
-    /// A client with these flags; `is_limited`: `--request-timeout` ends its requests, not only its attempts to connect.
-    async fn client(&self, is_limited: bool) -> Result<Client> {
-        let args = self.clone();
-        let load = move || {
-            let args = args.clone();
-            async move {
-                let mut config = kubeconfig::config(&args).await?;
-                config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
-                config.connect_timeout = Some(CONNECT_TIMEOUT);
-                if let Some(Timeout(limit)) = args.request_timeout {
-                    config.connect_timeout = limit;
-                    if is_limited {
-                        (config.read_timeout, config.write_timeout) = (limit, limit);
-                    }
-                }
-                Ok(config)
-            }
-        };
-        Ok(ordereddeployment_controller::client(load).await?.0)
     }
 }
 

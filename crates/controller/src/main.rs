@@ -2,11 +2,11 @@
 
 use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Parser, ValueEnum};
 use futures::FutureExt;
 use futures::future::OptionFuture;
@@ -15,7 +15,8 @@ use kube::{Client, Config};
 use ordereddeployment_api::parse_pause_duration;
 use ordereddeployment_controller::{
     Apart, Candidate, Controller, Credentials, Error, Family, Fence, Health, Limiter, Limits, Metrics,
-    NodeCosts, Options, RulesSource, Timing, client, client_config, counted, identity, kubeconfig, serve,
+    NodeCosts, Options, RulesSource, Timing, client, client_config, counted, identity, kubeconfig, plainly,
+    serve,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -149,8 +150,9 @@ fn main() -> Result<()> {
 
 async fn run(arguments: Arguments) -> Result<()> {
     let metrics = Arc::new(Metrics::new()?);
-    let named = arguments.kubeconfig.clone();
-    let (client, credentials) = client(move || config(named.clone())).await?;
+    let config = config(arguments.kubeconfig.as_deref()).await?;
+    let (client, credentials) = client(config)
+        .map_err(|error| anyhow!("cannot make a client of that configuration: {}", plainly(&error)))?;
     let client = counted(&client, &metrics);
 
     let mut options = Options::new(Arc::clone(&metrics));
@@ -325,8 +327,8 @@ fn duration(text: &str) -> Result<Duration, String> {
     parse_pause_duration(text).ok_or_else(|| "give a positive time, such as 15s or 1m30s".to_owned())
 }
 
-async fn config(path: Option<PathBuf>) -> Result<Config> {
-    let (read, named) = match &path {
+async fn config(path: Option<&Path>) -> Result<Config> {
+    let (read, named) = match path {
         Some(path) => (Kubeconfig::read_from(path), path.display().to_string()),
         None => (kubeconfig(), "the kubeconfig".to_owned()),
     };

@@ -476,6 +476,7 @@ impl History {
             let has_replaced_none = self.has_replaced_none(view, &old);
             if is_grouped
                 && has_replaced_none
+                && !view.recreates()
                 && let Some((open, _)) = found.iter().find(|(_, at)| at.is_some() && *at == first)
             {
                 // The group that is open is the one that comes first now.
@@ -490,7 +491,8 @@ impl History {
                 let is_first = at.is_some() && is_grouped && !opens_none && at == first;
                 let at = at.filter(|at| !has_served || view.has_served(old[*at]));
                 let share = number_of(view, point, &old, at.unwrap_or(old.len()));
-                let opens = is_first && has_replaced_none;
+                // Recreate has no updated pod beside those that it replaces.
+                let opens = is_first && if view.recreates() { share == 0 } else { has_replaced_none };
                 let key = (name.clone(), self.times.get(&name).copied().unwrap_or(1));
                 let is_idle = self.idle.contains(&key);
                 let is_none = at.is_none() && (is_idle || (view.desired > 0 && share >= view.desired));
@@ -756,6 +758,8 @@ impl History {
         // Pods that were missing when it was paused can count as old ones.
         let paused = self.paused.map(|(number, _, before)| scaled(number, before, desired));
         let least = least.min(paused.unwrap_or(least));
+        // With an invalid list, there get no more updated ones.
+        let least = if view.has_invalid_points { least.min(view.updated()) } else { least };
         let keep = if desired == 1 { 1 } else { desired - least };
         if !limits.is_empty() && old + made <= keep {
             return messages;

@@ -275,7 +275,7 @@ impl Seen<'_, '_> {
                     let Some(found) = self.new_id(&name, false) else { continue };
                     let at = place.first_counted(inventory, old);
                     let share = number_of(inventory, point, at.unwrap_or(old.len()));
-                    if is_first && self.opens_first_group(point) {
+                    if is_first && self.opens_first_group(point, share) {
                         self.pass(&found.id, "", PassedBy::FirstGroup);
                         continue;
                     }
@@ -296,18 +296,25 @@ impl Seen<'_, '_> {
         let inventory = self.inventory;
         let rejected = points::first_served(inventory.old());
         let before = inventory.bounds.desired.max(history::last_replicas(inventory).into());
-        inventory.updated_count() == 0
-            && (rejected == 0 || count(inventory.old().iter().skip(rejected)) >= before)
+        let serving = count(inventory.old().iter().skip(rejected));
+        inventory.updated_count() == 0 && (rejected == 0 || serving >= before)
     }
 
-    /// Whether the first group of nodes is open. In a plain Deployment, the pods of a rejected release do not go first.
-    fn opens_first_group(&self, point: &DeclaredPausePoint) -> bool {
-        if self.is_plain { !points::has_seen(self.inventory, &point.name) } else { self.has_replaced_none() }
+    /// Whether the first group of nodes is open, which has that number. Recreate replaces pods without an updated one beside them: a pod
+    /// that is missing may be replaced. In a plain Deployment, the pods of a rejected release do not go first.
+    fn opens_first_group(&self, point: &DeclaredPausePoint, share: Share) -> bool {
+        if self.is_plain {
+            !points::has_seen(self.inventory, &point.name)
+        } else if self.inventory.recreate() {
+            share.limit == 0
+        } else {
+            self.has_replaced_none()
+        }
     }
 
     /// Until a pod is replaced, the group that is open is the one that comes first now: a pod can get a node in another one.
     fn follow_first_group(&mut self, point: &DeclaredPausePoint) {
-        if self.is_plain || !self.has_replaced_none() {
+        if self.is_plain || self.inventory.recreate() || !self.has_replaced_none() {
             return;
         }
         let places = points::places(self.inventory, point, self.inventory.old());

@@ -9,6 +9,8 @@ use kube::config::{
     NamedContext,
 };
 
+use ordereddeployment_controller::uses_proxy;
+
 use super::args::ConnectArgs;
 
 /// The name of the context, cluster and user that are made from flags alone.
@@ -46,7 +48,8 @@ pub(super) async fn config(args: &ConnectArgs) -> Result<Config> {
 fn refuse_plaintext_credentials(config: &Config) -> Result<()> {
     let address = &config.cluster_url;
     let host = address.host().unwrap_or_default().trim_matches(['[', ']']);
-    let stays_here = host == "localhost" || host.parse().is_ok_and(|host: IpAddr| host.is_loopback());
+    let is_own = host == "localhost" || host.parse().is_ok_and(|host: IpAddr| host.is_loopback());
+    let stays_here = is_own && !uses_proxy(config);
     let user = &config.auth_info;
     let sends = user.token.is_some()
         || user.token_file.is_some()

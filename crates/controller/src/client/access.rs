@@ -7,6 +7,7 @@
 use std::error::Error as StdError;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioExecutor;
 use kube::client::retry::RetryPolicy;
-use kube::client::{Body, ConfigExt};
+use kube::client::{AuthError, Body, ConfigExt};
 use kube::config::{Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use secrecy::ExposeSecret;
@@ -28,7 +29,9 @@ use tower::retry::RetryLayer;
 use tower::util::option_layer;
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 
-/// Files of credentials are read again after that long, as in client-go.
+use crate::client::error::with_causes;
+
+/// Files of credentials are read again after that long, as token files in client-go.
 const REREAD: Duration = Duration::from_secs(60);
 /// Credentials that the API server refuses are loaded again, no more often than that.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -47,7 +50,11 @@ const MISSING: u32 = 3;
 /// No file exists, or one cannot be read or parsed.
 pub fn kubeconfig() -> Result<Kubeconfig, KubeconfigError> {
     let named = std::env::var_os("KUBECONFIG").unwrap_or_default();
-    let mut found = std::env::split_paths(&named).filter(|path| path.is_file()).peekable();
+    let is_missing = |path: &PathBuf| {
+        std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    };
+    let named = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty());
+    let mut found = named.filter(|path| !is_missing(path)).peekable();
     if found.peek().is_none() {
         return Kubeconfig::read();
     }
@@ -99,48 +106,45 @@ impl Credentials {
     }
 }
 
-/// A client of the configuration that `load` returns. It is loaded again when files of credentials change, and when the API server
-/// refuses them: a credential plugin is asked again, and a token that was revoked is replaced.
+/// A client of this configuration. Its credentials are loaded again when their files change, and when the API server refuses them: a
+/// credential plugin is asked again, and a token that was revoked is replaced. The cluster and the user stay those of the configuration.
 ///
 /// # Errors
-/// Those of `load`, and those of `Client::try_from`: the configuration has no usable certificate, key or token.
-pub async fn client<L, F>(load: L) -> anyhow::Result<(Client, Credentials)>
-where
-    L: Fn() -> F + Send + Sync + 'static,
-    F: Future<Output = anyhow::Result<Config>> + Send + 'static,
-{
-    let config = load().await?;
+/// As those of `Client::try_from`: the configuration has no usable certificate, key, token or proxy. [`plainly`] has no secret in it.
+pub fn client(config: Config) -> kube::Result<(Client, Credentials)> {
     let namespace = config.default_namespace.clone();
-    let print = fingerprint(&config);
-    let current = Current { client: build(config)?, print, loaded: Instant::now(), logged: None };
+    let current = Current {
+        client: build(config.clone())?,
+        print: fingerprint(&config),
+        loaded: Instant::now(),
+        is_loading: false,
+        logged: None,
+    };
     let refusals = watch::Sender::new(None);
     let credentials = Credentials(refusals.subscribe());
-    let access = Arc::new(Access { load, current: Mutex::new(current), refusals });
+    let access = Arc::new(Access { config, current: Mutex::new(current), refusals });
     let service = service_fn(move |request| Arc::clone(&access).send(request));
     Ok((Client::new(service, namespace), credentials))
 }
 
-struct Access<L> {
-    load: L,
+struct Access {
+    config: Config,
     current: Mutex<Current>,
     refusals: watch::Sender<Option<Refusals>>,
 }
 
 struct Current {
     client: Client,
-    /// Of the configuration, to see whether it changes.
+    /// Of the files, to see whether they change.
     print: u64,
-    /// When it was loaded, or was begun to be.
+    /// When they were loaded last.
     loaded: Instant,
+    is_loading: bool,
     /// The last failure that was logged.
     logged: Option<String>,
 }
 
-impl<L, F> Access<L>
-where
-    L: Fn() -> F + Send + Sync + 'static,
-    F: Future<Output = anyhow::Result<Config>> + Send + 'static,
-{
+impl Access {
     async fn send(self: Arc<Self>, request: http::Request<Body>) -> Result<http::Response<Body>, BoxError> {
         self.load_again(REREAD, false);
         let client = self.current().client.clone();
@@ -157,18 +161,37 @@ where
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads the configuration in the background, if that is that long ago. No request waits for it.
+    /// Loads the credentials in the background, if that is that long ago. No request waits for it.
     fn load_again(self: &Arc<Self>, after: Duration, is_refused: bool) {
         let mut current = self.current();
-        if current.loaded.elapsed() < after {
+        if current.is_loading || current.loaded.elapsed() < after {
             return;
         }
-        current.loaded = Instant::now();
+        current.is_loading = true;
+        let before = current.print;
         drop(current);
         let access = Arc::clone(self);
+        // Files can be slow, and a credential plugin can take long.
+        let made = tokio::task::spawn_blocking(move || {
+            let print = fingerprint(&access.config);
+            let is_new = is_refused || print != before;
+            is_new.then(|| build(access.config.clone()).map(|client| (client, print)))
+        });
+        let access = Arc::clone(self);
         tokio::spawn(async move {
-            let failure = access.replace(is_refused).await.err().map(|error| format!("{error:#}"));
+            let made = made.await;
             let mut current = access.current();
+            (current.is_loading, current.loaded) = (false, Instant::now());
+            let failure = match made {
+                Ok(Some(Ok((client, print)))) => {
+                    (current.client, current.print) = (client, print);
+                    tracing::info!("loaded the credentials again");
+                    None
+                }
+                Ok(None) => None,
+                Ok(Some(Err(error))) => Some(plainly(&error)),
+                Err(error) => Some(error.to_string()),
+            };
             if failure.is_some() && failure != current.logged {
                 tracing::warn!(
                     error = failure,
@@ -178,37 +201,29 @@ where
             current.logged = failure;
         });
     }
+}
 
-    /// Makes a client of the configuration as it is now, if it has changed or is refused.
-    async fn replace(&self, is_refused: bool) -> anyhow::Result<()> {
-        let config = (self.load)().await?;
-        let print = fingerprint(&config);
-        if !is_refused && print == self.current().print {
-            return Ok(());
+/// The message of an error of [`client`], without what a credential plugin printed or was given: that can be a secret.
+#[must_use]
+pub fn plainly(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Auth(AuthError::AuthExecRun { out, .. }) => {
+            format!("the credential plugin of the kubeconfig failed ({})", out.status)
         }
-        // A credential plugin can take long.
-        let client = tokio::task::spawn_blocking(move || build(config)).await??;
-        let mut current = self.current();
-        (current.client, current.print) = (client, print);
-        tracing::info!("loaded the credentials again");
-        Ok(())
+        kube::Error::Auth(AuthError::AuthExecParse(_) | AuthError::AuthExec(_)) => {
+            "the credential plugin of the kubeconfig returned no credentials".to_owned()
+        }
+        other => with_causes(other),
     }
 }
 
-/// A number for the credentials and the authority of the configuration, with the content of their files.
+/// A number for the content of the files with credentials.
 fn fingerprint(config: &Config) -> u64 {
     let mut hasher = DefaultHasher::new();
     let user = &config.auth_info;
-    let content = |path: &Option<String>| path.as_ref().and_then(|path| std::fs::read(path).ok());
-    config.cluster_url.to_string().hash(&mut hasher);
-    config.root_cert.hash(&mut hasher);
     for path in [&user.token_file, &user.client_certificate, &user.client_key] {
-        content(path).hash(&mut hasher);
+        path.as_ref().and_then(|path| std::fs::read(path).ok()).hash(&mut hasher);
     }
-    for secret in [&user.token, &user.password, &user.client_key_data] {
-        secret.as_ref().map(ExposeSecret::expose_secret).hash(&mut hasher);
-    }
-    user.client_certificate_data.hash(&mut hasher);
     hasher.finish()
 }
 
@@ -233,7 +248,7 @@ fn build(mut config: Config) -> kube::Result<Client> {
     // With data in flight there is no keepalive.
     #[cfg(target_os = "linux")]
     tcp.set_tcp_user_timeout(Some(IDLE + PROBES * MISSING));
-    let Some(proxy) = proxy(&config, &Environment::read()) else { return over(config, tcp) };
+    let Some(proxy) = proxy(&config, &Environment::read())? else { return over(config, tcp) };
     match proxy.uri().scheme_str() {
         Some("socks5" | "socks5h") => {
             let mut socks = SocksV5::new(proxy.uri().clone(), tcp);
@@ -296,22 +311,50 @@ impl Environment {
     }
 }
 
-/// The proxy to the cluster, as for kubectl: that of the kubeconfig, else that of the environment, but not to this machine.
-fn proxy(config: &Config, environment: &Environment) -> Option<Intercept> {
+/// Whether requests go through a proxy.
+#[must_use]
+pub fn uses_proxy(config: &Config) -> bool {
+    !matches!(proxy(config, &Environment::read()), Ok(None))
+}
+
+/// The proxy to the cluster, as for kubectl: that of the kubeconfig, else that of the environment, but not to this machine. An error: its
+/// scheme is not supported.
+fn proxy(config: &Config, environment: &Environment) -> kube::Result<Option<Intercept>> {
     // kube takes the proxy of the environment, too, whatever `NO_PROXY` says.
     let of_environment = environment.https.parse::<Uri>().ok();
     let named = config.proxy_url.as_ref().filter(|named| Some(*named) != of_environment.as_ref());
     let cluster = &config.cluster_url;
     if let Some(named) = named {
-        return Matcher::builder().all(named.to_string()).build().intercept(cluster);
+        let found = Matcher::builder().all(named.to_string()).build().intercept(cluster);
+        let is_known =
+            |found: &Intercept| !found.uri().scheme_str().is_some_and(|scheme| scheme.starts_with("socks4"));
+        // Nothing is sent past a proxy that cannot be used.
+        let unusable = || kube::Error::ProxyProtocolUnsupported { proxy_url: Box::new(named.clone()) };
+        return found.filter(is_known).map(Some).ok_or_else(unusable);
     }
     let host = cluster.host().unwrap_or_default().trim_matches(['[', ']']);
     if host == "localhost" || host.parse().is_ok_and(|host: IpAddr| host.is_loopback()) {
-        return None;
+        return Ok(None);
     }
     let Environment { https, http, none } = environment;
-    let matcher = Matcher::builder().https(https.as_str()).http(http.as_str()).no(none.as_str()).build();
-    matcher.intercept(cluster)
+    let none = without_proxy(none, host, cluster.port_u16().unwrap_or(443));
+    Ok(Matcher::builder().https(https.as_str()).http(http.as_str()).no(none).build().intercept(cluster))
+}
+
+/// `NO_PROXY` for this cluster, in the words of the library: entries can have a port, and a domain that begins with a dot or `*.` is not
+/// that domain itself (`golang.org/x/net/http/httpproxy`).
+fn without_proxy(none: &str, host: &str, port: u16) -> String {
+    let entries = none.split(',').map(str::trim).filter_map(|entry| {
+        let (name, of_port) = match entry.rsplit_once(':') {
+            Some((name, digits)) if !name.contains(':') || name.ends_with(']') => (name, digits.parse().ok()),
+            _ => (entry, None),
+        };
+        let name = name.trim_matches(['[', ']']);
+        let below = name.strip_prefix('*').unwrap_or(name).strip_prefix('.');
+        let is_meant = of_port.is_none_or(|of_port: u16| of_port == port) && below != Some(host);
+        is_meant.then(|| below.unwrap_or(name).to_owned())
+    });
+    entries.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -376,6 +419,13 @@ mod tests {
             ("https://127.0.0.1:6443", None, through, "", None),
             ("https://[::1]:6443", None, through, "", None),
             ("https://localhost:6443", None, through, "", None),
+            ("https://api.example:6443", None, through, "api.example:6443", None),
+            ("https://api.example:6443", None, through, "api.example:443", Some("proxy:3128")),
+            ("https://api.example:6443", None, through, "*.example", None),
+            ("https://api.example:6443", None, through, "*", None),
+            ("https://api.example:6443", None, through, ".api.example", Some("proxy:3128")),
+            ("https://[fd00::1]:6443", None, through, "[fd00::1]:6443", None),
+            ("https://[fd00::1]:6443", None, through, "fd00::/8", None),
             ("https://api.example:6443", Some("socks5://own:1080"), through, "api.example", Some("own:1080")),
             ("https://127.0.0.1:6443", Some("https://own:1080"), "", "", Some("own:1080")),
         ];
@@ -384,9 +434,15 @@ mod tests {
             // As kube reads it.
             let named = named.or(Some(https).filter(|https| !https.is_empty()));
             config.proxy_url = named.map(|named| named.parse().unwrap());
-            let found = proxy(&config, &environment(https, none));
+            let found = proxy(&config, &environment(https, none)).unwrap();
             let found = found.map(|found| found.uri().authority().unwrap().to_string());
             assert_eq!(found.as_deref(), expected, "{cluster} {named:?} {https} {none}");
+        }
+        for named in ["socks://own:1080", "socks4://own:1080", "ftp://own"] {
+            let mut config = Config::new("https://api.example:6443".parse().unwrap());
+            config.proxy_url = Some(named.parse().unwrap());
+            let failed = proxy(&config, &Environment::default()).map(|_| ()).unwrap_err();
+            assert!(matches!(failed, kube::Error::ProxyProtocolUnsupported { .. }), "{named}: {failed}");
         }
     }
 }

@@ -105,7 +105,7 @@ impl Candidate {
     }
 
     /// Waits until this candidate is the leader; then the fence is open. It does not run for election before every watch has
-    /// synced: a candidate with an empty cache must not take the lease from a warm standby.
+    /// synced, or may not list nodes: a candidate with an empty cache must not take the lease from a warm standby.
     async fn acquire(&mut self) {
         self.health.synced_whole().await;
         // An event of the watch only ends the wait; the decision reads the Lease again. Backoff keeps a failing watch from

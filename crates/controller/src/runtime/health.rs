@@ -1,7 +1,7 @@
 //! Health: whether the process can reconcile (readiness), and whether it still runs (liveness).
 //!
-//! Ready: every watch has shown its first complete list, and neither a watch nor the leader election has failed for
-//! [`GRACE`]. Alive: the main task has run within [`STUCK`].
+//! Ready: every watch has shown its first complete list, and neither a watch that is not open nor the leader election has failed
+//! for [`GRACE`]. Alive: the main task has run within [`STUCK`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -162,9 +162,13 @@ impl Health {
         });
     }
 
-    /// The list is not permitted. Nodes are read for node rules only: the controllers go on without them, and are not ready.
-    pub(crate) fn goes_on_without(&self, what: Watched) {
-        if matches!(what, Watched::Nodes | Watched::PlainNodes) {
+    /// The list is not permitted. Nodes are read for node rules only: after a while the controllers go on without them, and the process is
+    /// not ready. An API server that starts refuses everything for a moment.
+    pub(crate) fn is_forbidden(&self, what: Watched) {
+        let lasts = |failing: &Failing| failing.since.elapsed() >= GRACE;
+        let failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let lasts = failing.get(&watch_of(what.resource())).is_some_and(lasts);
+        if lasts && matches!(what, Watched::Nodes | Watched::PlainNodes) {
             self.0.missing.send_modify(|missing| missing.awaited &= !what.bit());
         }
     }

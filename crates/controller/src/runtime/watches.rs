@@ -274,7 +274,7 @@ impl Watches {
                     self.ctx.metrics.watch_failed(resource);
                     self.health.fails(&watch);
                     if is_forbidden(&failure) {
-                        self.health.goes_on_without(what);
+                        self.health.is_forbidden(what);
                     }
                     continue;
                 }

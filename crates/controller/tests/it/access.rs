@@ -86,18 +86,12 @@ async fn connect(server: &str, user: Value, cluster: Value) -> Client {
         "users": [{"name": "a", "user": user}],
         "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
     });
-    let load = move || {
-        let kubeconfig: Kubeconfig = serde_json::from_value(kubeconfig.clone()).unwrap();
-        async move {
-            let mut config =
-                Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-            // The clock of these tests is set by them: no time runs out meanwhile.
-            (config.connect_timeout, config.read_timeout, config.write_timeout) = (None, None, None);
-            config.default_retry = false;
-            Ok(config)
-        }
-    };
-    client(load).await.unwrap().0
+    let kubeconfig: Kubeconfig = serde_json::from_value(kubeconfig).unwrap();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    // The clock of these tests is set by them: no time runs out meanwhile.
+    (config.connect_timeout, config.read_timeout, config.write_timeout) = (None, None, None);
+    config.default_retry = false;
+    client(config).unwrap().0
 }
 
 /// Whether the server accepts the credentials.

@@ -1117,17 +1117,29 @@ fn one_group_of_nodes_is_open_also_if_pods_get_their_nodes_later() {
 }
 
 #[test]
-fn recreate_with_more_replicas_opens_the_first_group_of_nodes() {
+fn recreate_pauses_before_the_last_group_of_nodes_after_a_correction_or_a_retry() {
     let zones = json!([{"name": "zones", "betweenNodeGroups": "pool"}]);
     let strategy = json!({"type": "Recreate", "pausePoints": zones});
-    let mut cluster = Cluster::running(&json!({"replicas": 8, "strategy": strategy}));
-    for (at, node) in ["n1", "n1", "n1", "n1", "n2", "n2", "n2", "n2"].into_iter().enumerate() {
-        cluster.pod(at).facts.node = Some(node.into());
-    }
-    cluster.edit(|spec| spec.replicas = 10);
-    cluster.set_image("v2");
+    let held_there = || {
+        let mut cluster = Cluster::running(&json!({"replicas": 8, "strategy": strategy}));
+        for (at, node) in ["n1", "n1", "n1", "n1", "n2", "n2", "n2", "n2"].into_iter().enumerate() {
+            cluster.pod(at).facts.node = Some(node.into());
+        }
+        cluster.set_image("v2");
+        cluster.settle();
+        assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("zones.n2@2"), 4));
+        cluster
+    };
+    let mut cluster = held_there();
+    cluster.set_image("v3");
     cluster.settle();
-    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("zones.n2@2"), 4));
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("zones.n2@3"), 4));
+    let mut cluster = held_there();
+    cluster.request_abort(2);
+    cluster.step();
+    cluster.request_retry(2);
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("zones.n2@3"), 4));
 }
 
 #[test]
