@@ -256,8 +256,8 @@ impl Seen<'_, '_> {
                     self.points().push(AheadPoint { id: found.id, ..AheadPoint::default() });
                 }
             } else if !self.waits_for_groups(point) {
-                self.follow_first_group(point);
                 let mut places = points::places(inventory, point, old);
+                self.follow_first_group(point, &places);
                 let shown = number_of(inventory, point, old.len());
                 if let [(first, is_first @ true)] = places.as_mut_slice()
                     && shown.limit < shown.replicas
@@ -313,11 +313,10 @@ impl Seen<'_, '_> {
     }
 
     /// Until a pod is replaced, the group that is open is the one that comes first now: a pod can get a node in another one.
-    fn follow_first_group(&mut self, point: &DeclaredPausePoint) {
+    fn follow_first_group(&mut self, point: &DeclaredPausePoint, places: &[(Place<'_>, bool)]) {
         if self.is_plain || self.inventory.recreate() || !self.has_replaced_none() {
             return;
         }
-        let places = points::places(self.inventory, point, self.inventory.old());
         let Some(first) = places.iter().find(|(_, is_first)| *is_first) else { return };
         let label = first.0.held().label();
         let is_other = |id: &str| {

@@ -1,7 +1,5 @@
 //! Reads the kubeconfig and overrides it by flags, as kubectl does. It sends no request.
 
-use std::net::IpAddr;
-
 use anyhow::{Result, anyhow};
 use kube::Config;
 use kube::config::{
@@ -9,7 +7,7 @@ use kube::config::{
     NamedContext,
 };
 
-use ordereddeployment_controller::uses_proxy;
+use ordereddeployment_controller::stays_here;
 
 use super::args::ConnectArgs;
 
@@ -47,9 +45,6 @@ pub(super) async fn config(args: &ConnectArgs) -> Result<Config> {
 /// An error if credentials would be sent unencrypted: over http, except to this machine.
 fn refuse_plaintext_credentials(config: &Config) -> Result<()> {
     let address = &config.cluster_url;
-    let host = address.host().unwrap_or_default().trim_matches(['[', ']']);
-    let is_own = host == "localhost" || host.parse().is_ok_and(|host: IpAddr| host.is_loopback());
-    let stays_here = is_own && !uses_proxy(config);
     let user = &config.auth_info;
     let sends = user.token.is_some()
         || user.token_file.is_some()
@@ -57,7 +52,7 @@ fn refuse_plaintext_credentials(config: &Config) -> Result<()> {
         || user.password.is_some()
         || user.exec.is_some()
         || user.auth_provider.is_some();
-    if address.scheme_str() != Some("http") || stays_here || !sends {
+    if address.scheme_str() != Some("http") || !sends || stays_here(config) {
         return Ok(());
     }
     Err(anyhow!(

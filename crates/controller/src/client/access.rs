@@ -311,10 +311,19 @@ impl Environment {
     }
 }
 
-/// Whether requests go through a proxy.
+/// Whether requests do not leave this machine: its own address, and no proxy.
 #[must_use]
-pub fn uses_proxy(config: &Config) -> bool {
-    !matches!(proxy(config, &Environment::read()), Ok(None))
+pub fn stays_here(config: &Config) -> bool {
+    is_loopback(&config.cluster_url) && matches!(proxy(config, &Environment::read()), Ok(None))
+}
+
+fn is_loopback(address: &Uri) -> bool {
+    let host = host_of(address);
+    host == "localhost" || host.parse().is_ok_and(|host: IpAddr| host.is_loopback())
+}
+
+fn host_of(address: &Uri) -> &str {
+    address.host().unwrap_or_default().trim_matches(['[', ']'])
 }
 
 /// The proxy to the cluster, as for kubectl: that of the kubeconfig, else that of the environment, but not to this machine. An error: its
@@ -332,12 +341,11 @@ fn proxy(config: &Config, environment: &Environment) -> kube::Result<Option<Inte
         let unusable = || kube::Error::ProxyProtocolUnsupported { proxy_url: Box::new(named.clone()) };
         return found.filter(is_known).map(Some).ok_or_else(unusable);
     }
-    let host = cluster.host().unwrap_or_default().trim_matches(['[', ']']);
-    if host == "localhost" || host.parse().is_ok_and(|host: IpAddr| host.is_loopback()) {
+    if is_loopback(cluster) {
         return Ok(None);
     }
     let Environment { https, http, none } = environment;
-    let none = without_proxy(none, host, cluster.port_u16().unwrap_or(443));
+    let none = without_proxy(none, host_of(cluster), cluster.port_u16().unwrap_or(443));
     Ok(Matcher::builder().https(https.as_str()).http(http.as_str()).no(none).build().intercept(cluster))
 }
 

@@ -133,8 +133,8 @@ impl RequestError {
     /// Whether nothing can be created in the namespace any more.
     pub(crate) fn says_namespace_terminates(&self) -> bool {
         let Self::Answered(status) = self else { return false };
-        let causes = status.details.iter().flat_map(|details| &details.causes);
-        status.code == 403 && causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+        let mut causes = status.details.iter().flat_map(|details| &details.causes);
+        status.code == 403 && causes.any(|cause| cause.reason == "NamespaceTerminating")
     }
 
     pub(crate) fn is_conflict(&self) -> bool {
@@ -184,8 +184,8 @@ impl RequestError {
 
 /// Whether the fence has stopped the request.
 fn is_fenced(error: &kube::Error) -> bool {
-    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |cause| cause.source());
-    causes.into_iter().any(<dyn std::error::Error>::is::<NotLeading>)
+    let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |cause| cause.source());
+    causes.any(<dyn std::error::Error>::is::<NotLeading>)
 }
 
 /// What the answer to a dry-run create means for a template.

@@ -74,13 +74,18 @@ impl Drop for Counted {
     }
 }
 
+/// The resource of a request, and whether it is a watch.
+fn watched(request: &http::Request<Body>) -> (String, bool) {
+    let resource = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+    (resource, request.uri().query().is_some_and(|query| query.contains("watch=true")))
+}
+
 /// The same client for watches: it records when data last arrived on a watch, and limits the wait for the beginning of an answer.
 pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>) -> Client {
     let (inner, metrics) = (client.clone(), Arc::clone(metrics));
     let service = service_fn(move |request: http::Request<Body>| {
         let (inner, metrics) = (inner.clone(), Arc::clone(&metrics));
-        let resource = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
-        let watches = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let (resource, watches) = watched(&request);
         async move {
             let answer = match timeout(ANSWERS, inner.send(request)).await {
                 Ok(answer) => answer?,
@@ -110,8 +115,7 @@ pub(crate) fn reporting(client: &Client, health: &Health) -> Client {
     let service = service_fn(move |request: http::Request<Body>| {
         let (inner, health) = (inner.clone(), health.clone());
         async move {
-            let watches = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-            let resource = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+            let (resource, watches) = watched(&request);
             let answer = inner.send(request).await?;
             if watches && answer.status().is_success() {
                 health.opened(&watch_of(&resource));
