@@ -1004,6 +1004,26 @@ fn suspended_unstored() -> Cluster {
     cluster
 }
 
+/// The same with that status, and aborted.
+fn aborted_without_pods() -> Cluster {
+    let mut cluster = suspended_unstored();
+    scale(&mut cluster, 0);
+    cluster.request_abort(2);
+    cluster.step();
+    cluster
+}
+
+/// Resumes each hold. Returns them, with the number of pods of that image at each.
+fn resume_all(cluster: &mut Cluster, image: &str) -> Vec<(String, usize)> {
+    let mut holds = Vec::new();
+    while let Some(id) = held(cluster) {
+        holds.push((id, cluster.of_image(image)));
+        cluster.resume();
+        cluster.settle();
+    }
+    holds
+}
+
 #[test]
 fn a_new_template_with_replicas_keeps_a_mark_though_no_status_says_zero() {
     let mut cluster = suspended_unstored();
@@ -1016,10 +1036,7 @@ fn a_new_template_with_replicas_keeps_a_mark_though_no_status_says_zero() {
 
 #[test]
 fn a_new_template_after_an_abort_without_pods_keeps_a_mark() {
-    let mut cluster = suspended_unstored();
-    scale(&mut cluster, 0);
-    cluster.request_abort(2);
-    cluster.step();
+    let mut cluster = aborted_without_pods();
     cluster.edit(|spec| spec.replicas = 4);
     cluster.set_image("v3");
     cluster.settle();
@@ -1029,10 +1046,7 @@ fn a_new_template_after_an_abort_without_pods_keeps_a_mark() {
 
 #[test]
 fn a_retry_with_replicas_after_an_abort_without_pods_keeps_a_mark() {
-    let mut cluster = suspended_unstored();
-    scale(&mut cluster, 0);
-    cluster.request_abort(2);
-    cluster.step();
+    let mut cluster = aborted_without_pods();
     cluster.edit(|spec| spec.replicas = 4);
     cluster.request_retry(2);
     cluster.settle();
@@ -1105,13 +1119,8 @@ fn one_group_of_nodes_is_open_also_if_pods_get_their_nodes_later() {
         cluster.step();
     }
     cluster.quota = None;
-    let mut holds = Vec::new();
     cluster.settle();
-    while let Some(id) = held(&cluster) {
-        holds.push((id, cluster.of_image("v1")));
-        cluster.resume();
-        cluster.settle();
-    }
+    let holds = resume_all(&mut cluster, "v1");
     let between: Vec<_> = holds.iter().filter(|(id, _)| id.contains(".n")).collect();
     assert_eq!(between.len(), 2, "{holds:?}");
 }
@@ -1148,12 +1157,7 @@ fn no_replicas_for_a_while_add_no_pause_before_the_first_group_of_nodes() {
     scale(&mut cluster, 0);
     cluster.set_image("v3");
     scale(&mut cluster, 6);
-    let mut holds = Vec::new();
-    while let Some(id) = held(&cluster) {
-        holds.push((id, cluster.of_image("v3")));
-        cluster.resume();
-        cluster.settle();
-    }
+    let holds = resume_all(&mut cluster, "v3");
     assert!(holds.iter().all(|(_, updated)| *updated > 0), "{holds:?}");
 }
 
