@@ -342,7 +342,7 @@ impl Seen<'_, '_> {
     fn bounds(&mut self) {
         let inventory = self.inventory;
         let unavailable = if inventory.recreate() { 0 } else { inventory.spec.max_unavailable() };
-        let unavailable = i32::try_from(unavailable).unwrap_or(i32::MAX);
+        let unavailable = narrow(unavailable);
         if let Some(from) = self.status.rollout.as_mut().and_then(|rollout| rollout.from.as_mut()) {
             from.max_unavailable = from.max_unavailable.max(unavailable);
         }
@@ -363,12 +363,15 @@ impl Seen<'_, '_> {
         let hold = inventory.status.hold.as_ref();
         let is_held = hold.is_some_and(|hold| stored.iter().any(|point| point.id == hold.id));
         let points = Points::of(inventory);
-        let of_hold = points.lowest().filter(|_| is_held).map(|lowest| (lowest.limit, 0));
         // A share of the pods that are there, or were: those of a surge, and of a larger number that is not given up yet, count.
-        let (limit, there) = of_hold.unwrap_or((inventory.updated_count(), inventory.active()));
-        let before = if of_hold.is_some() { 0 } else { history::last_replicas(inventory) };
-        let narrow = |number: i64| i32::try_from(number).unwrap_or(i32::MAX);
-        let share = Share { limit: narrow(limit), replicas: narrow(there).max(desired).max(before) };
+        let there = narrow(inventory.active());
+        let share = match points.lowest().filter(|_| is_held) {
+            Some(lowest) => Share { limit: narrow(lowest.limit), replicas: desired },
+            None => Share {
+                limit: narrow(inventory.updated_count()),
+                replicas: there.max(desired).max(history::last_replicas(inventory)),
+            },
+        };
         let pause = match (inventory.stands(), is_paused) {
             (true, false) if stands => Some(share),
             (false, true) => {
@@ -398,8 +401,11 @@ fn number_of(inventory: &Inventory<'_>, point: &DeclaredPausePoint, ahead: usize
     let is_unassigned = |ranked: &&RankedPod<'_>| by_node && ranked.pod.facts.node.is_none();
     let unassigned = old.iter().take(ahead).skip(points::first_served(old)).filter(is_unassigned);
     let behind = count(old.iter().skip(ahead));
-    let narrow = |number: i64| i32::try_from(number).unwrap_or(i32::MAX);
     Share { limit: narrow((there - behind - count(unassigned)).max(0)), replicas: narrow(desired) }
+}
+
+fn narrow(number: i64) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 /// Whether it is the point that stands for others.
@@ -417,6 +423,5 @@ fn ahead_of(inventory: &Inventory<'_>, behind: usize) -> Share {
     let behind = i64::try_from(behind).unwrap_or(i64::MAX);
     let desired = inventory.bounds.desired;
     let there = if inventory.recreate() { desired } else { desired.min(inventory.active()) };
-    let narrow = |number: i64| i32::try_from(number).unwrap_or(i32::MAX);
     Share { limit: narrow((there - behind).max(0)), replicas: narrow(there) }
 }
