@@ -106,6 +106,11 @@ pub struct Rollout {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::POINTS))]
     pub points: Option<Vec<AheadPoint>>,
+    /// With `betweenNodeGroups`: the group of nodes before which the rollout does not pause, because it begins there. A rollout that
+    /// follows before a revision served keeps it. Empty: there is none. Absent: it is not known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1))]
+    pub open_groups: Option<Vec<OpenGroup>>,
     /// The last revision that served before this rollout. An abort rolls back to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<CompleteRevision>,
@@ -146,6 +151,18 @@ pub struct AheadPoint {
     /// How long the rollout is paused there, in seconds. Without it, until it is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<i64>,
+}
+
+/// A group of nodes before which the rollout does not pause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenGroup {
+    /// The value of the node label. Absent for pods without the label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::NAME))]
+    pub group: Option<String>,
+    /// How many old pods it has. Absent once there are less: then it stays this group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<i32>,
 }
 
 /// A number of updated pods, of so many replicas. Of another number of replicas it is the same share.
@@ -375,8 +392,6 @@ pub enum PassedBy {
     NothingToHold,
     /// No old pod is behind the mark or the place. Once there is one, the rollout pauses there.
     NothingBehind,
-    /// It is before the group of nodes with which the rollout begins: there it does not pause.
-    FirstGroup,
 }
 
 /// A declared pause point that the rollout has passed.

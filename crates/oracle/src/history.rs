@@ -3,7 +3,6 @@
 //!
 //! No number that the controller stores is read. The rules are those of pause points in `docs/concepts.md`.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -38,8 +37,10 @@ pub struct History {
     served: Vec<(String, String)>,
     /// Places that no pod was behind when they were seen.
     idle: BTreeSet<Key>,
-    /// The groups of nodes that are open since they came first.
-    open: BTreeSet<String>,
+    /// The group of nodes whose point nobody has passed and of which the rollout has replaced a pod, since a revision served last.
+    open: Option<String>,
+    /// The pods that the last decision deletes for the rollout, with their groups of nodes.
+    asked: BTreeMap<String, String>,
     /// The replicas when it looked last.
     last: i64,
     /// The set of the last other template that served when the rollout began, by its UID.
@@ -50,8 +51,6 @@ pub struct History {
     durations: BTreeMap<String, Option<i64>>,
     /// The largest number of replicas since there were no more pods than that.
     desired: i64,
-    /// The same, where pods of a surge count as none.
-    reached: i64,
     /// The replicas before the rollout.
     before: i64,
     /// `maxUnavailable`, the largest of this rollout.
@@ -104,6 +103,8 @@ enum Side {
     Before,
     After,
     Place,
+    /// A group of nodes that has a pod.
+    Group,
 }
 
 /// Where the status says that the rollout is held.
@@ -185,6 +186,8 @@ impl History {
         self.durations = durations.filter_map(|(name, time)| Some((new(&name)?, time))).collect();
         let present = std::mem::take(&mut self.present).into_iter();
         self.present = present.filter_map(|(name, what)| Some((new(&name)?, what))).collect();
+        let asked = std::mem::take(&mut self.asked).into_iter();
+        self.asked = asked.filter_map(|(pod, group)| Some((new(&pod)?, group))).collect();
         if let Some(held) = &mut self.hold {
             held.point.0 = new(&held.point.0).unwrap_or_default();
             held.id = new(&held.id).unwrap_or_default();
@@ -208,6 +211,7 @@ impl History {
         }
         let is_over = view.status.rollout.as_ref().is_some_and(|rollout| rollout.completed);
         self.is_rollout &= !(self.is_ending && is_over);
+        self.replaced(&view, is_over);
         let is_new = self.template_of(&view);
         // A set that was there when the rollout began may have served last.
         let is_from = |uid: &str| self.from.as_deref() == Some(uid);
@@ -217,8 +221,6 @@ impl History {
         let is_reached = count(view.pods.len()) <= view.desired && !is_new && self.last == view.desired;
         self.last = view.desired;
         self.desired = if is_reached { view.desired } else { self.desired.max(view.desired) };
-        let is_reached = count(view.pods.len()) <= view.ceiling;
-        self.reached = if is_reached { view.desired } else { self.reached.max(view.desired) };
         let unavailable = if view.recreates() { 0 } else { view.desired - view.floor };
         self.unavailable = self.unavailable.max(unavailable);
         if view.aborts && !self.aborts {
@@ -238,7 +240,6 @@ impl History {
             self.points.clear();
             self.times.clear();
             self.idle.clear();
-            self.open.clear();
             self.present.clear();
             (self.is_rollout, self.are_all_passed) = (true, false);
         }
@@ -294,7 +295,7 @@ impl History {
             return false;
         }
         let is_ahead = self.paused.is_some()
-            || self.points.values().any(|number| is_ahead(*number))
+            || self.points.iter().any(|(key, number)| is_ahead(*number) && !is_group(view, &key.0, *number))
             || !self.limits(view).is_empty();
         let is_at_zero = view.desired == 0 || view.pods.is_empty();
         let is_suspended = (self.is_rollout || self.aborts) && is_at_zero && is_ahead;
@@ -305,7 +306,6 @@ impl History {
             self.points = counted.map(|((name, _), number)| ((name, 1), number)).collect();
         }
         self.idle.clear();
-        self.open.clear();
         self.times = self.points.keys().cloned().collect();
         let points = &self.points;
         self.durations.retain(|name, _| points.contains_key(&(name.clone(), 1)));
@@ -458,66 +458,62 @@ impl History {
             let is_begun = self.has_counted(&point.name);
             let is_grouped = point.between_node_groups.is_some();
             let mut found = places(view, point, &old);
-            let first = found.iter().filter_map(|(_, at)| *at).min();
-            let missing = number_of(view, point, &old, old.len());
-            let mut opens_none = false;
             if is_grouped && is_begun {
                 // Only before a group is seen, all pods are one. Without replicas, none is seen.
                 found.retain(|(_, at)| at.is_some() && view.desired > 0);
             } else if is_grouped && view.desired == 0 {
                 found = vec![(point.name.clone(), None)];
-            } else if is_grouped && found.len() == 1 && first.is_some() && missing < view.desired {
-                opens_none = found.iter().all(|(name, _)| *name == point.name);
-                if !opens_none {
-                    found.push((point.name.clone(), None));
-                }
+            } else if is_grouped
+                && found.iter().all(|(name, at)| at.is_some() && *name != point.name)
+                && found.len() == 1
+            {
+                found.push((point.name.clone(), None));
             }
             let has_served = old.iter().any(|active| view.has_served(active));
-            let has_replaced_none = self.has_replaced_none(view, &old);
-            if is_grouped
-                && has_replaced_none
-                && !view.recreates()
-                && let Some((open, _)) = found.iter().find(|(_, at)| at.is_some() && *at == first)
-            {
-                // The group that is open is the one that comes first now.
-                let others = self.open.iter().filter(|name| *name != open && first_of(name) == point.name);
-                for name in others.cloned().collect::<Vec<_>>() {
-                    self.open.remove(&name);
-                    self.points.retain(|(known, _), _| *known != name);
-                    self.present.remove(&name);
-                }
-            }
+            // Pods that are missing can be those of another group.
+            let is_all = matches!(found.as_slice(), [(name, _)] if *name == point.name)
+                && number_of(view, point, &old, old.len()) < view.desired;
             for (name, at) in found {
-                let is_first = at.is_some() && is_grouped && !opens_none && at == first;
+                let side = if is_grouped && at.is_some() && !is_all { Side::Group } else { Side::Place };
                 let at = at.filter(|at| !has_served || view.has_served(old[*at]));
                 let share = number_of(view, point, &old, at.unwrap_or(old.len()));
-                // Recreate has no updated pod beside those that it replaces.
-                let opens = is_first && if view.recreates() { share == 0 } else { has_replaced_none };
                 let key = (name.clone(), self.times.get(&name).copied().unwrap_or(1));
                 let is_idle = self.idle.contains(&key);
                 let is_none = at.is_none() && (is_idle || (view.desired > 0 && share >= view.desired));
-                let number = (!opens && !is_none).then_some(Number::Counted {
-                    limit: share,
-                    replicas: view.desired,
-                    side: Side::Place,
-                });
-                self.first_seen(&name, if is_grouped { What::Group } else { What::Place }, number);
-                if opens {
-                    let time = self.times.get(&name).copied().unwrap_or(1);
-                    if let Entry::Vacant(new) = self.points.entry((name.clone(), time)) {
-                        new.insert(None);
-                        self.open.insert(name);
-                    }
+                let number = Number::Counted { limit: share, replicas: view.desired, side };
+                let what = if is_grouped { What::Group } else { What::Place };
+                self.first_seen(&name, what, (!is_none).then_some(number));
+                if let Some(Some(Number::Counted { limit, replicas, side: Side::Group })) =
+                    self.points.get_mut(&key)
+                    && self.open.is_none()
+                    && at.is_some()
+                    && share > counted(*limit, *replicas, view.desired)
+                {
+                    // Until a pod is replaced, pods can get their nodes in a group that comes before.
+                    (*limit, *replicas) = (share, view.desired);
                 }
             }
         }
     }
 
-    /// Whether nothing is updated, and no pod of a rejected release took the place of another one.
-    fn has_replaced_none(&self, view: &View<'_>, old: &[&ActivePod<'_>]) -> bool {
-        let rejected = first_served(view, old);
-        let left = count(old.len() - rejected);
-        view.updated() == 0 && (rejected == 0 || left >= view.desired.max(self.reached))
+    /// Looks which of the pods that the rollout was to delete are gone.
+    fn replaced(&mut self, view: &View<'_>, is_over: bool) {
+        let asked = std::mem::take(&mut self.asked);
+        let is_there = |name: &str| view.pods.iter().any(|active| active.pod.name == name);
+        let gone = asked.into_iter().find(|(pod, _)| !is_there(pod));
+        if self.open.is_none() {
+            self.open = gone.map(|(_, group)| group);
+        }
+        let back = self.back(view);
+        let is_of_back = |active: &ActivePod<'_>| {
+            let set = view.snapshot.sets.iter().find(|set| set.uid == active.pod.set);
+            set.map(key_of).as_deref() == back
+        };
+        let is_undone =
+            self.aborts && count(view.pods.len()) >= view.desired && view.pods.iter().all(is_of_back);
+        if is_over || is_undone {
+            self.open = None;
+        }
     }
 
     /// Whether a place of that declared point was seen in this rollout.
@@ -576,8 +572,26 @@ impl History {
         }
     }
 
-    /// What each point ahead allows.
+    /// What each point ahead allows, without the group of nodes that goes without a pause: until a pod of one is replaced, any can be it.
     fn limits<'v>(&'v self, view: &'v View<'_>) -> Vec<(&'v str, i64)> {
+        let mut limits = self.all_limits(view);
+        let is_group = |name: &str| {
+            let mut of_name = self.points.iter().filter(|((known, _), _)| known == name);
+            of_name.any(|(_, number)| is_group(view, name, *number))
+        };
+        let groups = limits.iter().enumerate().filter(|(_, (name, _))| is_group(name));
+        let open = match &self.open {
+            Some(open) => groups.into_iter().find(|(_, (name, _))| group_of(name) == open),
+            None => groups.into_iter().min_by_key(|(_, (_, limit))| *limit),
+        };
+        if let Some((at, _)) = open {
+            limits.remove(at);
+        }
+        limits
+    }
+
+    /// What each point ahead allows.
+    fn all_limits<'v>(&'v self, view: &'v View<'_>) -> Vec<(&'v str, i64)> {
         if self.aborts || !self.is_rollout {
             return Vec::new();
         }
@@ -662,7 +676,8 @@ impl History {
         // Which group of nodes is opened without a pause depends on when a point was first seen.
         let is_early = number == Some(Some(Number::Exceeded))
             || (is_number && number.is_none())
-            || (declared(view).get(first_of(name)) == Some(&What::Group) && number == Some(None))
+            || declared(view).get(first_of(name)) == Some(&What::Group)
+            || number.is_some_and(was_group)
             // A mark that was taken away from a pod which then went may not have been seen to be.
             || (time > 1 && !declared(view).contains_key(first_of(name)));
         if self.returns(view) || is_early || name == MORE {
@@ -754,14 +769,17 @@ impl History {
         if view.recreates() && view.updated() > 0 {
             messages.push("Recreate makes an old pod beside an updated one".to_owned());
         }
-        let least = self.limit(view).unwrap_or(desired);
+        // How many pods stay for a group of nodes depends on when it was counted.
+        let is_declared = view.snapshot.deployment.spec.strategy.node_group_label().is_some();
+        let has_groups = is_declared || self.points.values().any(|number| was_group(*number));
+        let least = if has_groups { 0 } else { self.limit(view).unwrap_or(desired) };
         // Pods that were missing when it was paused can count as old ones.
         let paused = self.paused.map(|(number, _, before)| scaled(number, before, desired));
         let least = least.min(paused.unwrap_or(least));
         // With an invalid list, there get no more updated ones.
         let least = if view.has_invalid_points { least.min(view.updated()) } else { least };
         let keep = if desired == 1 { 1 } else { desired - least };
-        if !limits.is_empty() && old + made <= keep {
+        if (has_groups || !limits.is_empty()) && old + made <= keep {
             return messages;
         }
         let there = desired.min(self.before);
@@ -783,13 +801,18 @@ impl History {
         };
         let place = |uid: &str| old.iter().position(|active| active.is(uid));
         let (mut by_rollout, mut by_scale) = (0, 0);
+        let mut open = self.open.clone();
         for target in targets(Purpose::Rollout) {
             let Some(at) = place(target.uid()) else {
                 messages.push(format!("the rollout deletes {}, which is not old", target.name()));
                 continue;
             };
             by_rollout += 1;
-            let mut points = self.points.iter().filter(|_| !self.returns(view));
+            open = open.or_else(|| self.group_ahead(view, &old, at));
+            let points = self.points.iter().filter(|_| !self.returns(view));
+            let mut points = points.filter(|(key, number)| {
+                !is_group(view, &key.0, **number) || open.as_deref() != Some(group_of(&key.0))
+            });
             let barrier = points.find_map(|(key, number)| {
                 let barrier = barrier_of(view, &old, &key.0, (*number)?)?;
                 (at >= barrier).then_some(&key.0)
@@ -823,6 +846,19 @@ impl History {
         messages
     }
 
+    /// The group of nodes of that old pod, if its point is ahead.
+    fn group_ahead(&self, view: &View<'_>, old: &[&ActivePod<'_>], at: usize) -> Option<String> {
+        let mut points = view.snapshot.deployment.spec.strategy.points();
+        let point = points.find(|point| point.between_node_groups.is_some())?;
+        let active =
+            old.get(at).filter(|active| active.pod.facts.node.is_some() && at >= first_served(view, old))?;
+        let name = group_name(view, point, point.between_node_groups.as_deref()?, active);
+        let time = self.times.get(&name).copied().unwrap_or(1);
+        let is_ahead =
+            self.points.get(&(name.clone(), time)).is_some_and(|number| is_group(view, &name, *number));
+        is_ahead.then(|| group_of(&name).to_owned())
+    }
+
     /// What was decided.
     pub fn decided(&mut self, snapshot: &Snapshot, decision: &Decision) {
         let status = match decision {
@@ -839,7 +875,18 @@ impl History {
         if let (Some(held), Some(hold)) = (&mut self.hold, &status.hold) {
             held.stands = view.desired == 0 && hold.until.is_none();
         }
-        let serves = self.is_ending && view.desired > 0 && view.available() >= view.floor.max(1);
+        if let Decision::Act(act) = decision {
+            let old: Vec<_> = view.old().collect();
+            let groups = act.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
+            for target in groups.flat_map(|group| &group.targets) {
+                let at = old.iter().position(|active| active.is(target.uid()));
+                let group = at.and_then(|at| self.group_ahead(&view, &old, at));
+                self.asked.extend(group.map(|group| (target.name().to_owned(), group)));
+            }
+        }
+        let is_over = status.rollout.as_ref().is_some_and(|rollout| rollout.completed);
+        let is_alone = is_over || self.all_limits(&view).is_empty();
+        let serves = self.is_ending && is_alone && view.desired > 0 && view.available() >= view.floor.max(1);
         if let Some(set) = current_set(&view).filter(|_| serves && matches!(decision, Decision::Act(_))) {
             self.served.retain(|(served, _)| *served != self.template);
             self.served.push((self.template.clone(), set.uid.to_string()));
@@ -892,9 +939,24 @@ fn is_ahead(number: Option<Number>) -> bool {
     !matches!(number, None | Some(Number::Exceeded))
 }
 
+/// Whether that was a group of nodes when it was first seen.
+fn was_group(number: Option<Number>) -> bool {
+    matches!(number, Some(Number::Counted { side: Side::Group, .. }))
+}
+
+/// Whether that is a group of nodes ahead.
+fn is_group(view: &View<'_>, name: &str, number: Option<Number>) -> bool {
+    was_group(number) && declared(view).get(first_of(name)) == Some(&What::Group)
+}
+
 /// The first part of the name of a declared point.
 fn first_of(name: &str) -> &str {
     name.split_once('.').map_or(name, |(first, _)| first)
+}
+
+/// The rest of that name: that of a group of nodes.
+fn group_of(name: &str) -> &str {
+    name.strip_prefix(first_of(name)).unwrap_or_default()
 }
 
 /// Whether a declared point is still the same: a number or a place, and a group of nodes if it was one.
@@ -916,6 +978,7 @@ fn declared<'v>(view: &'v View<'_>) -> BTreeMap<&'v str, What> {
 
 fn what_of(name: &str, number: Option<Number>) -> What {
     match number {
+        Some(Number::Counted { side: Side::Group, .. }) => What::Group,
         Some(Number::Counted { side: Side::Place, .. }) if name.contains('.') => What::Group,
         Some(Number::Counted { side: Side::Place, .. }) => What::Place,
         Some(Number::Counted { .. }) => What::Mark,
@@ -1018,7 +1081,7 @@ fn is_behind(view: &View<'_>, point: &DeclaredPausePoint, active: &ActivePod<'_>
 fn barrier_of(view: &View<'_>, old: &[&ActivePod<'_>], name: &str, number: Number) -> Option<usize> {
     match number {
         Number::Spec | Number::Exceeded => None,
-        Number::Counted { side: Side::Place, .. } => {
+        Number::Counted { side: Side::Place | Side::Group, .. } => {
             let first = first_of(name);
             let mut points = view.snapshot.deployment.spec.strategy.points();
             let point = points.find(|point| point.name == first)?;

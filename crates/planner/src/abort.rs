@@ -112,6 +112,7 @@ fn retry(inventory: &Inventory<'_>, requested: i64) -> Decision {
         // Without an old pod and a revision to go back to, there is nothing to hold.
         completed: inventory.old_count() == 0 && inventory.back.is_none() && points.is_empty(),
         points: Some(points),
+        open_groups: history::open_groups(inventory),
         from: before.from.clone().map(|from| history::begun_from(inventory, from)),
         pause: None,
         ..before.clone()

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use ordereddeployment_api::{
-    AheadPoint, CompleteRevision, OrderedDeploymentStatus, PodDeletion, Rollout, Scaling,
+    Aborted, AheadPoint, CompleteRevision, OpenGroup, OrderedDeploymentStatus, PodDeletion, Rollout, Scaling,
     names::{condition, reason},
 };
 
@@ -54,6 +54,7 @@ pub(crate) fn begin(state: &State<'_, '_>) -> Option<Decision> {
             && (inventory.back.is_none() || !is_on)
             && !inventory.waits_for_its_set(),
         points: Some(if is_suspended { carried(inventory, revision) } else { Vec::new() }),
+        open_groups: open_groups(inventory),
         // A scaling in progress continues.
         scaling: before.and_then(|before| before.scaling),
         ..Rollout { revision, ..rollout_of(inventory) }
@@ -85,6 +86,7 @@ pub(crate) fn rollout_of(inventory: &Inventory<'_>) -> Rollout {
         template_hash: inventory.hash.clone(),
         replicas: spec.replicas,
         points: Some(Vec::new()),
+        open_groups: None,
         from,
         scaling: Some(Scaling { reached: spec.replicas, to: None }),
         pause: None,
@@ -92,6 +94,22 @@ pub(crate) fn rollout_of(inventory: &Inventory<'_>) -> Rollout {
         suspended: None,
         completed: false,
     }
+}
+
+/// The group of nodes that a rollout which begins now keeps open: that of the rollout so far, unless this is over, or its abort.
+pub(crate) fn open_groups(inventory: &Inventory<'_>) -> Option<Vec<OpenGroup>> {
+    let rollout = inventory.status.rollout.as_ref().filter(|rollout| !rollout.completed)?;
+    let aborted = inventory.status.aborted.as_ref();
+    let is_undone = |aborted: &Aborted| {
+        let there = inventory.by_set().get(&aborted.template_hash).copied().unwrap_or(0);
+        there == inventory.active() && there >= inventory.bounds.desired.max(last_replicas(inventory).into())
+    };
+    let mut groups = rollout.open_groups.clone().filter(|_| !aborted.is_some_and(is_undone));
+    // Pods without the label have the id of the point for groups that no pod shows.
+    if let Some(groups) = &mut groups {
+        groups.retain(|open| open.group.is_some());
+    }
+    groups
 }
 
 /// What a rollout that begins now keeps of the revision that it replaces.

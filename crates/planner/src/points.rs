@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use ordereddeployment_api::{AheadPoint, DeclaredPausePoint, HeldPoint, PassedBy, PausePoint, Share};
+use ordereddeployment_api::{
+    AheadPoint, DeclaredPausePoint, HeldPoint, OrderedDeploymentStatus, PassedBy, PausePoint, Share,
+};
 
 use crate::Point;
 use crate::ids::{Id, last};
@@ -58,6 +60,12 @@ impl<'c> Place<'c> {
             // A pod that never had a node forms no group.
             ranked.pod.facts.node.is_some() && ranked.group == self.group.as_deref()
         }
+    }
+
+    /// Whether it is that of the group of nodes with which the rollout begins.
+    pub(crate) fn is_open(&self, status: &OrderedDeploymentStatus) -> bool {
+        let groups = status.rollout.iter().flat_map(|rollout| rollout.open_groups.iter().flatten());
+        self.point.between_node_groups.is_some() && groups.into_iter().any(|open| open.group == self.group)
     }
 
     pub(crate) fn held(&self) -> HeldPoint {
@@ -229,6 +237,9 @@ fn one<'c>(inventory: &'c Inventory<'_>, kept: &'c AheadPoint) -> Option<Ahead<'
             let Some(place) = Place::named(inventory, id.name) else {
                 return unknown(inventory, kept, Kind::Invalid, limit);
             };
+            if place.is_open(inventory.status) {
+                return None;
+            }
             barrier = place.barrier(inventory, old);
             rank = (1, index(&place.point.name));
             seconds = duration(place.point);
@@ -364,28 +375,27 @@ pub(crate) fn is_scaling(inventory: &Inventory<'_>) -> bool {
     scaling.is_some_and(|scaling| inventory.bounds.desired < i64::from(scaling.reached))
 }
 
-/// The places of a declared point among these pods, given in order, and whether it is that of the group of nodes which comes first. The
-/// rollout opens that one without a pause, if it has replaced no pod yet.
+/// Those of these old pods, given in order, that are in a group of nodes. Pods of revisions that never served go first, and are in none.
+pub(crate) fn with_groups<'r, 'a>(old: &'r [RankedPod<'a>]) -> impl Iterator<Item = &'r RankedPod<'a>> {
+    old.iter().skip(first_served(old)).filter(|ranked| ranked.pod.facts.node.is_some())
+}
+
+/// The places of a declared point among these pods, given in order.
 pub(crate) fn places<'c>(
     inventory: &'c Inventory<'_>,
     point: &'c DeclaredPausePoint,
     ranked_pods: &[RankedPod<'_>],
-) -> Vec<(Place<'c>, bool)> {
+) -> Vec<Place<'c>> {
+    let all = Place { point, group: None };
     if point.between_node_groups.is_none() {
-        return vec![(Place { point, group: None }, false)];
+        return vec![all];
     }
-    // Pods of revisions that never served go first, and open no group.
-    let serving = ranked_pods.iter().skip(first_served(ranked_pods));
-    let mut with_node = serving.filter(|ranked| ranked.pod.facts.node.is_some()).peekable();
-    let first = with_node.peek().map(|ranked| ranked.group);
-    let groups: BTreeSet<Option<&str>> = with_node.map(|ranked| ranked.group).collect();
+    let groups: BTreeSet<Option<&str>> = with_groups(ranked_pods).map(|ranked| ranked.group).collect();
     if groups.is_empty() || inventory.bounds.desired == 0 {
         // Until a pod has a node, and without replicas, all pods are one group.
-        let all = (Place { point, group: None }, false);
         return if has_seen(inventory, &point.name) { Vec::new() } else { vec![all] };
     }
-    let place = |group: Option<&str>| Place { point, group: group.map(ToOwned::to_owned) };
-    groups.into_iter().map(|group| (place(group), first == Some(group))).collect()
+    groups.into_iter().map(|group| Place { point, group: group.map(ToOwned::to_owned) }).collect()
 }
 
 /// Whether the groups of nodes were not seen yet. Pods without a node form none.

@@ -157,8 +157,12 @@ fn of_the_next_rollout(inventory: &Inventory<'_>, ranked_pods: &[RankedPod<'_>])
             declared(at.min(last), point.name.clone());
             continue;
         }
-        for (place, opens) in points::places(inventory, point, ranked_pods) {
-            if let Some(at) = place.barrier(inventory, ranked_pods).filter(|_| !opens) {
+        let first = points::with_groups(ranked_pods).next().map(|ranked| ranked.group);
+        let is_first = |place: &points::Place<'_>| {
+            point.between_node_groups.is_some() && first == Some(place.group.as_deref())
+        };
+        for place in points::places(inventory, point, ranked_pods).iter().filter(|place| !is_first(place)) {
+            if let Some(at) = place.barrier(inventory, ranked_pods) {
                 declared(at, place.held().label());
             }
         }

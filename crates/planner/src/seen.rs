@@ -4,8 +4,8 @@
 
 use jiff::Timestamp;
 use ordereddeployment_api::{
-    AheadPoint, DeclaredPausePoint, OrderedDeploymentStatus, Passed, PassedBy, PausePoint, Share, limits,
-    names::reason,
+    AheadPoint, DeclaredPausePoint, OpenGroup, OrderedDeploymentStatus, Passed, PassedBy, PausePoint,
+    Rollout, Share, limits, names::reason,
 };
 
 use crate::conditions::{self, seconds};
@@ -29,6 +29,7 @@ pub(crate) fn see(inventory: &Inventory<'_>, is_plain: bool) -> Option<Decision>
     let status = inventory.status.clone();
     let mut seen = Seen { inventory, is_plain, status, events: Vec::new(), is_mark_removed: false };
     seen.remove();
+    seen.open_group();
     if !inventory.status.has_passed_all() && !inventory.returns() {
         seen.marks();
         if inventory.invalid_points.is_empty() {
@@ -42,7 +43,10 @@ pub(crate) fn see(inventory: &Inventory<'_>, is_plain: bool) -> Option<Decision>
     if seen.is_mark_removed && !inventory.snapshot.live {
         return Some(Decision::Read(Read::Live));
     }
-    if inventory.status.rollout.is_none() && seen.points().is_empty() && seen.status.passed.is_none() {
+    let is_empty =
+        |rollout: &Rollout| rollout.points.iter().flatten().next().is_none() && rollout.open_groups.is_none();
+    let is_stored = inventory.status.rollout.is_some() || seen.status.passed.is_some();
+    if !is_stored && seen.status.rollout.as_ref().is_none_or(is_empty) {
         // A plain Deployment stores nothing before its first point.
         return None;
     }
@@ -257,28 +261,19 @@ impl Seen<'_, '_> {
                 }
             } else if !self.waits_for_groups(point) {
                 let mut places = points::places(inventory, point, old);
-                self.follow_first_group(point, &places);
-                let shown = number_of(inventory, point, old.len());
-                if let [(first, is_first @ true)] = places.as_mut_slice()
-                    && shown.limit < shown.replicas
+                if let [Place { group: Some(_), .. }] = places.as_slice()
                     && !points::has_seen(inventory, &point.name)
                 {
                     // Pods that are missing, or have no node yet, can be those of another group.
-                    if first.group.is_none() {
-                        *is_first = false;
-                    } else {
-                        places.push((Place { point, group: None }, false));
-                    }
+                    places.push(Place { point, group: None });
                 }
-                for (place, is_first) in places {
+                let is_open = |place: &Place<'_>| place.is_open(&self.status);
+                let places: Vec<_> = places.into_iter().filter(|place| !is_open(place)).collect();
+                for place in places {
                     let name = place.held().label();
                     let Some(found) = self.new_id(&name, false) else { continue };
                     let at = place.first_counted(inventory, old);
                     let share = number_of(inventory, point, at.unwrap_or(old.len()));
-                    if is_first && self.opens_first_group(point, share) {
-                        self.pass(&found.id, "", PassedBy::FirstGroup);
-                        continue;
-                    }
                     let shows_none = inventory.bounds.desired > 0 && share.limit >= share.replicas;
                     if at.is_none() && (found.is_idle || shows_none) {
                         self.behind_all(&found, "");
@@ -291,41 +286,61 @@ impl Seen<'_, '_> {
         self.keep(new, PLACES, |point| point.side.is_none() && point.share.is_some());
     }
 
-    /// Whether the rollout has not replaced a pod yet: nothing is updated, and no pod of a rejected release took the place of another one.
-    fn has_replaced_none(&self) -> bool {
+    /// The rollout does not pause before the group of nodes with which it begins. Until a pod of that group is gone, this is the one
+    /// that comes first now: pods that have no node yet can form another one.
+    fn open_group(&mut self) {
         let inventory = self.inventory;
-        let rejected = points::first_served(inventory.old());
-        let before = inventory.bounds.desired.max(history::last_replicas(inventory).into());
-        let serving = count(inventory.old().iter().skip(rejected));
-        inventory.updated_count() == 0 && (rejected == 0 || serving >= before)
-    }
-
-    /// Whether the first group of nodes is open, which has that number. Recreate replaces pods without an updated one beside them: a pod
-    /// that is missing may be replaced. In a plain Deployment, the pods of a rejected release do not go first.
-    fn opens_first_group(&self, point: &DeclaredPausePoint, share: Share) -> bool {
-        if self.is_plain {
-            !points::has_seen(self.inventory, &point.name)
-        } else if self.inventory.recreate() {
-            share.limit == 0
-        } else {
-            self.has_replaced_none()
+        let mut points = inventory.spec.strategy.points();
+        let Some(point) = points.find(|point| point.between_node_groups.is_some()) else { return };
+        let old = inventory.old();
+        let pods =
+            |group: Option<&str>| narrow(count(points::with_groups(old).filter(|of| of.group == group)));
+        let stored = self.status.rollout.as_mut().and_then(|rollout| rollout.open_groups.as_mut());
+        let is_known = stored.is_some();
+        let open = stored.and_then(|groups| groups.first_mut());
+        if let Some(open) =
+            open.filter(|open| open.pods.is_some_and(|before| pods(open.group.as_deref()) < before))
+        {
+            open.pods = None;
         }
-    }
-
-    /// Until a pod is replaced, the group that is open is the one that comes first now: a pod can get a node in another one.
-    fn follow_first_group(&mut self, point: &DeclaredPausePoint, places: &[(Place<'_>, bool)]) {
-        if self.is_plain || self.inventory.recreate() || !self.has_replaced_none() {
+        let Some(first) = points::with_groups(old).next().map(|ranked| ranked.group) else { return };
+        if inventory.bounds.desired == 0 || inventory.aborts() || self.waits_for_groups(point) {
             return;
         }
-        let Some(first) = places.iter().find(|(_, is_first)| *is_first) else { return };
-        let label = first.0.held().label();
-        let is_other = |id: &str| {
-            let id = Id::parse(id).filter(|id| id.name.split('.').next() == Some(point.name.as_str()));
-            id.is_some_and(|id| id.name != label)
-        };
-        if let Some(passed) = &mut self.status.passed {
-            passed.retain(|one| one.by != PassedBy::FirstGroup || !is_other(&one.id));
+        let opens = OpenGroup { group: first.map(ToOwned::to_owned), pods: Some(pods(first)) };
+        let missing = number_of(inventory, point, old.len());
+        let has_replaced = self.has_replaced();
+        let is_held = self.status.hold.is_some();
+        // Pods without the label have the id of the point for groups that no pod shows: it stays ahead.
+        let is_other = |ahead: &AheadPoint| Id::parse(&ahead.id).is_none_or(|id| id.name != point.name);
+        let is_shown =
+            first.is_some() || missing.limit >= missing.replicas && self.points().iter().all(is_other);
+        let rollout = self.status.rollout.get_or_insert_with(|| history::rollout_of(inventory));
+        if !is_known {
+            rollout.open_groups = Some(Vec::from_iter((is_shown && !has_replaced).then_some(opens)));
+            return;
         }
+        let open = rollout.open_groups.iter_mut().flatten().next();
+        let Some(open) = open.filter(|open| open.pods.is_some()) else { return };
+        if open.group == opens.group {
+            *open = opens;
+        } else if !is_held && first.is_some() {
+            *open = opens;
+            // All are counted again: nothing is replaced.
+            let is_group = |name: &str| name.split_once('.').is_some_and(|(first, _)| first == point.name);
+            self.points().retain(|point| Id::parse(&point.id).is_none_or(|id| !is_group(id.name)));
+        }
+    }
+
+    /// Whether the rollout may have replaced a pod before it saw groups of nodes. Recreate replaces pods without an updated one beside
+    /// them. The Deployment controller makes updated pods before a rollout is seen.
+    fn has_replaced(&self) -> bool {
+        let inventory = self.inventory;
+        let before = i64::from(history::last_replicas(inventory));
+        !self.is_plain
+            && (inventory.updated_count() > 0
+                || points::first_served(inventory.old()) > 0
+                || inventory.recreate() && inventory.active() < before)
     }
 
     /// In a plain Deployment, a point without a pod pauses at once: groups of nodes are counted when no pod is missing.

@@ -50,13 +50,13 @@ async fn a_paused_rollout_is_scaled_in_proportion_and_back(cluster: TestCluster)
     };
     is_split(6, 4).await;
     cluster.patch(&json!({"spec": {"paused": true}})).await.unwrap();
-    // The share of updated pods is that of now.
+    // The share of updated pods is that of now: 4 of 10.
     let paused = |object: &OrderedDeployment| {
         let rollout = object.status.as_ref().and_then(|status| status.rollout.as_ref());
         rollout.is_some_and(|rollout| rollout.pause.is_some())
     };
     cluster.until("web", "paused", paused).await.unwrap();
-    for (replicas, old, new) in [(12, 6, 6), (4, 2, 2), (0, 0, 0), (8, 4, 4)] {
+    for (replicas, old, new) in [(12, 7, 5), (4, 2, 2), (0, 0, 0), (8, 5, 3)] {
         cluster.scale(replicas).await.unwrap();
         is_split(old, new).await;
     }

@@ -1151,6 +1151,92 @@ fn recreate_pauses_before_the_last_group_of_nodes_after_a_correction_or_a_retry(
     assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("zones.n2@3"), 4));
 }
 
+/// Puts the pods of that image on these nodes.
+fn place_on(cluster: &mut Cluster, image: &str, nodes: &[&str]) {
+    let at: Vec<usize> =
+        (0..cluster.pods.len()).filter(|at| cluster.image(&cluster.pods[*at]) == image).collect();
+    for (at, node) in at.into_iter().zip(nodes) {
+        cluster.pod(at).facts.node = Some((*node).into());
+    }
+}
+
+#[test]
+fn a_group_of_nodes_that_shows_once_a_pod_is_updated_is_the_open_one() {
+    let mut cluster = running(6, 1, 0, &json!([{"name": "zones", "betweenNodeGroups": "pool"}]));
+    place_on(&mut cluster, "v1", &["n1", "n1", "n2", "n2"]);
+    for at in [4, 5] {
+        cluster.pod(at).facts.node = None;
+    }
+    begin(&mut cluster, "v2");
+    for at in [4, 5] {
+        cluster.pod(at).facts.node = Some("n0".into());
+    }
+    cluster.settle();
+    let holds = resume_all(&mut cluster, "v1");
+    assert_eq!(holds, [("zones.n1@2".to_owned(), 4), ("zones.n2@2".to_owned(), 2)]);
+}
+
+#[test]
+fn an_undo_to_a_revision_that_served_long_ago_keeps_its_group_of_nodes_open() {
+    let zones = json!([{"name": "zones", "betweenNodeGroups": "pool"}]);
+    let mut cluster = running(6, 1, 0, &json!([]));
+    for image in ["v2", "v3"] {
+        cluster.set_image(image);
+        cluster.settle();
+    }
+    place_on(&mut cluster, "v3", &["n1", "n1", "n1", "n2", "n2", "n2"]);
+    write_points(&mut cluster, &zones);
+    cluster.set_image("v1");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v3")), (Some("zones.n2@4"), 3));
+    place_on(&mut cluster, "v1", &["n1", "n1", "n1"]);
+    cluster.set_image("v4");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v3")), (Some("zones.n2@5"), 3));
+}
+
+#[test]
+fn a_correction_goes_on_in_the_group_of_nodes_where_the_release_before_began() {
+    let mut cluster = running(6, 1, 0, &json!([{"name": "zones", "betweenNodeGroups": "pool"}]));
+    place_on(&mut cluster, "v1", &["n1", "n1", "n1", "n2", "n2", "n2"]);
+    cluster.broken.insert("v2".to_owned());
+    cluster.edit(|spec| spec.replicas = 8);
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.set_image("v3");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("zones.n2@3"), 3));
+    // After an abort, it begins with the group that comes first then.
+    cluster.request_abort(3);
+    cluster.settle();
+    place_on(&mut cluster, "v1", &["n0", "n0", "n0", "n0", "n2", "n2", "n2", "n2"]);
+    cluster.set_image("v4");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("zones.n2@4"), 4));
+}
+
+#[test]
+fn groups_of_nodes_that_are_declared_in_a_rollout_are_all_ahead() {
+    let mut cluster = running(6, 1, 0, &json!([{"name": "half", "afterUpdated": 3}]));
+    place_on(&mut cluster, "v1", &["n1", "n1", "n1", "n2", "n2", "n2"]);
+    cluster.set_image("v2");
+    cluster.settle();
+    declare(&mut cluster, &json!([{"name": "zones", "betweenNodeGroups": "pool"}]));
+    assert_held_at(&cluster, "zones");
+}
+
+#[test]
+fn more_replicas_under_recreate_add_no_pause_before_the_first_group_of_nodes() {
+    let strategy =
+        json!({"type": "Recreate", "pausePoints": [{"name": "zones", "betweenNodeGroups": "pool"}]});
+    let mut cluster = Cluster::running(&json!({"replicas": 4, "strategy": strategy}));
+    place_on(&mut cluster, "v1", &["n1", "n1", "n2", "n2"]);
+    cluster.edit(|spec| spec.replicas = 6);
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("zones.n2@2"), 2));
+}
+
 #[test]
 fn no_replicas_for_a_while_add_no_pause_before_the_first_group_of_nodes() {
     let mut cluster = held_between_groups();

@@ -45,6 +45,7 @@ pub(super) fn cases() -> Vec<Case> {
         rollout(),
         rollout_from(),
         rollout_points(),
+        rollout_open_groups(),
         rollout_scaling(),
         rollout_pause(),
         rollout_suspended(),
@@ -61,13 +62,13 @@ pub(super) fn cases() -> Vec<Case> {
     cases.push(list("history", 32, |_| history().whole));
     cases.push(list("passed", limits::PASSED, |_| passed().whole));
     cases.push(list("passedPoints", limits::PASSED, |_| passed_points().whole));
-    cases.push(keyword(
-        DEPLOYMENT,
-        "status.rollout.points",
-        TOO_MANY,
-        rollout_with("points", vec![rollout_points().whole; limits::POINTS + 1].into()),
-        vec![rollout_with("points", vec![rollout_points().whole; limits::POINTS].into())],
-    ));
+    for (part, field, most) in
+        [(rollout_points(), "points", limits::POINTS), (rollout_open_groups(), "openGroups", 1)]
+    {
+        let with = |count: usize| rollout_with(field, vec![part.whole.clone(); count].into());
+        let at = format!("status.rollout.{field}");
+        cases.push(keyword(DEPLOYMENT, &at, TOO_MANY, with(most + 1), vec![with(most)]));
+    }
     cases.push(list("conditions", limits::CONDITIONS, |at| {
         let mut condition = condition().whole;
         condition["type"] = json!(format!("Type{at}"));
@@ -260,6 +261,18 @@ fn rollout_points() -> Part {
         numbers: &["limit", "replicas"],
         broken: vec![("side", UNSUPPORTED, json!("before"))],
         limits: &[("id", limits::ID)],
+    }
+}
+
+fn rollout_open_groups() -> Part {
+    Part {
+        at: "status.rollout.openGroups[]",
+        whole: json!({"group": "zone-a", "pods": 3}),
+        required: &[],
+        wrap: |group| rollout_with("openGroups", json!([group])),
+        numbers: &["pods"],
+        broken: vec![],
+        limits: &[("group", limits::NAME)],
     }
 }
 
