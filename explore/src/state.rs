@@ -36,7 +36,7 @@ fn first_status(setup: &Setup) -> OrderedDeploymentStatus {
         template_hash: setup.templates[0].2.clone(),
         replicas: setup.case.replicas,
         points: Some(Vec::new()),
-        open_groups: None,
+        node_groups: None,
         from: None,
         scaling: Some(Scaling { reached: setup.case.replicas, to: None }),
         pause: None,

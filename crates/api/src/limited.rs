@@ -22,11 +22,9 @@ impl OrderedDeploymentStatus {
         if let Some(rollout) = &mut self.rollout {
             is_cut |= cut(&mut rollout.template_hash, NAME);
             is_cut |= rollout.from.as_mut().is_some_and(|from| cut(&mut from.template_hash, NAME));
-            if let Some(groups) = &mut rollout.open_groups {
-                is_cut |= groups.len() > 1;
-                groups.truncate(1);
-                is_cut |=
-                    groups.iter_mut().filter_map(|open| open.group.as_mut()).any(|group| cut(group, NAME));
+            if let Some(groups) = &mut rollout.node_groups {
+                is_cut |= cut(&mut groups.label, NAME);
+                is_cut |= groups.group.as_mut().is_some_and(|group| cut(group, NAME));
             }
             if let Some(points) = &mut rollout.points {
                 for point in &mut *points {

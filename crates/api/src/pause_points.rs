@@ -34,7 +34,7 @@ pub struct DeclaredPausePoint {
     pub before_nodes: Option<LabelSelector>,
     /// The key of a node label, such as `topology.kubernetes.io/zone`. Among pods of the same delete priority, a rollout replaces
     /// the pods of one value of the label after those of another, in the order of the values and pods without the label last. It
-    /// pauses before the first pod of each value, the first value excepted.
+    /// pauses before the first pod of each value, except the value where it begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = 317),

@@ -106,11 +106,9 @@ pub struct Rollout {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::POINTS))]
     pub points: Option<Vec<AheadPoint>>,
-    /// With `betweenNodeGroups`: the group of nodes before which the rollout does not pause, because it begins there. A rollout that
-    /// follows before a revision served keeps it. Empty: there is none. Absent: it is not known yet.
+    /// With `betweenNodeGroups`: the group of nodes before which the rollout does not pause. Absent: none was looked for yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1))]
-    pub open_groups: Option<Vec<OpenGroup>>,
+    pub node_groups: Option<NodeGroups>,
     /// The last revision that served before this rollout. An abort rolls back to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<CompleteRevision>,
@@ -153,14 +151,20 @@ pub struct AheadPoint {
     pub seconds: Option<i64>,
 }
 
-/// A group of nodes before which the rollout does not pause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct OpenGroup {
-    /// The value of the node label. Absent for pods without the label.
+/// The group of nodes before which a rollout does not pause, because the first one since a revision served begins there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeGroups {
+    /// The key of the node label.
+    #[schemars(length(max = limits::NAME))]
+    pub label: String,
+    /// Whether there is such a group.
+    #[serde(default)]
+    pub open: bool,
+    /// Its value of the label. Absent for pods without the label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::NAME))]
     pub group: Option<String>,
-    /// How many old pods it has. Absent once there are less: then it stays this group.
+    /// How many old pods there are. Absent once there were fewer: then it stays this group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<i32>,
 }

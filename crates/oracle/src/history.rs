@@ -43,8 +43,6 @@ pub struct History {
     asked: BTreeMap<String, String>,
     /// The replicas when it looked last.
     last: i64,
-    /// The set of the last other template that served when the rollout began, by its UID.
-    from: Option<String>,
     /// Whether the template of the rollout served last, before it or in it.
     is_return: bool,
     /// The seconds that the pauses at marks last, as last seen.
@@ -211,12 +209,9 @@ impl History {
         }
         let is_over = view.status.rollout.as_ref().is_some_and(|rollout| rollout.completed);
         self.is_rollout &= !(self.is_ending && is_over);
-        self.replaced(&view, is_over);
+        self.replaced(&view);
         let is_new = self.template_of(&view);
-        // A set that was there when the rollout began may have served last.
-        let is_from = |uid: &str| self.from.as_deref() == Some(uid);
-        let last = self.served.iter().rev().find(|(_, uid)| has_set(snapshot, uid) || is_from(uid));
-        self.is_return = last.is_some_and(|(served, _)| *served == self.template);
+        self.is_return = self.served.last().is_some_and(|(served, _)| *served == self.template);
         // A smaller number of replicas may not be reached yet.
         let is_reached = count(view.pods.len()) <= view.desired && !is_new && self.last == view.desired;
         self.last = view.desired;
@@ -312,7 +307,6 @@ impl History {
         self.present =
             self.points.iter().map(|((name, _), number)| (name.clone(), what_of(name, *number))).collect();
         self.template = key;
-        self.from = self.last_other(view).map(|(_, uid)| uid.clone());
         // A smaller number of replicas may not be reached yet.
         self.before = self.desired.max(count(view.old().count()));
         (self.aborts, self.are_all_passed, self.unavailable) = (false, false, 0);
@@ -497,7 +491,7 @@ impl History {
     }
 
     /// Looks which of the pods that the rollout was to delete are gone.
-    fn replaced(&mut self, view: &View<'_>, is_over: bool) {
+    fn replaced(&mut self, view: &View<'_>) {
         let asked = std::mem::take(&mut self.asked);
         let is_there = |name: &str| view.pods.iter().any(|active| active.pod.name == name);
         let gone = asked.into_iter().find(|(pod, _)| !is_there(pod));
@@ -509,9 +503,8 @@ impl History {
             let set = view.snapshot.sets.iter().find(|set| set.uid == active.pod.set);
             set.map(key_of).as_deref() == back
         };
-        let is_undone =
-            self.aborts && count(view.pods.len()) >= view.desired && view.pods.iter().all(is_of_back);
-        if is_over || is_undone {
+        let is_whole = !view.pods.is_empty() && count(view.pods.len()) >= view.desired;
+        if self.aborts && is_whole && view.pods.iter().all(is_of_back) {
             self.open = None;
         }
     }
@@ -771,7 +764,8 @@ impl History {
         }
         // How many pods stay for a group of nodes depends on when it was counted.
         let is_declared = view.snapshot.deployment.spec.strategy.node_group_label().is_some();
-        let has_groups = is_declared || self.points.values().any(|number| was_group(*number));
+        let is_known = view.status.rollout.as_ref().is_some_and(|rollout| rollout.node_groups.is_some());
+        let has_groups = is_declared || is_known || self.points.values().any(|number| was_group(*number));
         let least = if has_groups { 0 } else { self.limit(view).unwrap_or(desired) };
         // Pods that were missing when it was paused can count as old ones.
         let paused = self.paused.map(|(number, _, before)| scaled(number, before, desired));
@@ -890,7 +884,7 @@ impl History {
         if let Some(set) = current_set(&view).filter(|_| serves && matches!(decision, Decision::Act(_))) {
             self.served.retain(|(served, _)| *served != self.template);
             self.served.push((self.template.clone(), set.uid.to_string()));
-            self.is_return = true;
+            (self.is_return, self.open) = (true, None);
         }
         let is_carried_out = !self.aborts || matches!(decision, Decision::Act(_));
         if status.aborted.is_some() && is_carried_out && view.desired > 0 {

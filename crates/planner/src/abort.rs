@@ -9,7 +9,7 @@ use ordereddeployment_api::{
 
 use crate::conditions::seconds;
 use crate::inventory::Inventory;
-use crate::{Decision, Record, Set, conditions, events, history};
+use crate::{Decision, Record, Set, conditions, events, groups, history};
 
 /// An abort or a retry that is due. It comes before any other change of the rollout.
 pub(crate) fn transition(inventory: &Inventory<'_>) -> Option<Decision> {
@@ -73,6 +73,7 @@ fn abort(inventory: &Inventory<'_>, to: &Set, why: String) -> Decision {
             rollout.points = Some(Vec::new());
         }
         rollout.pause = None;
+        groups::keep(rollout);
     }
     let message =
         format!("Aborted the rollout to revision {revision}, back to revision {}: {why}", to.revision);
@@ -112,7 +113,7 @@ fn retry(inventory: &Inventory<'_>, requested: i64) -> Decision {
         // Without an old pod and a revision to go back to, there is nothing to hold.
         completed: inventory.old_count() == 0 && inventory.back.is_none() && points.is_empty(),
         points: Some(points),
-        open_groups: history::open_groups(inventory),
+        node_groups: groups::kept(inventory),
         from: before.from.clone().map(|from| history::begun_from(inventory, from)),
         pause: None,
         ..before.clone()

@@ -17,7 +17,7 @@ use crate::sizes::{self, Sizes};
 use crate::template_comparison::{self, Prerequisite};
 use crate::{
     Act, Decision, Event, FailureKind, Purpose, Read, SetChange, Snapshot, Target, abort, conditions,
-    corrected, events, history, hold, report, rollout, scaling, seen, stuck, upgrade,
+    corrected, events, groups, history, hold, report, rollout, scaling, seen, stuck, upgrade,
 };
 
 /// The requeue interval if the status of this decision changes the next one.
@@ -59,7 +59,7 @@ pub fn decide(snapshot: &Snapshot) -> Decision {
         .or_else(|| history::begin(&state))
         .or_else(|| abort::transition(&inventory))
         .map(|first| with_points(snapshot, first))
-        .or_else(|| seen::see(&inventory, false))
+        .or_else(|| seen::see(&inventory, groups::Sight::Later))
         .or_else(|| hold::transition(&state));
     if let Some(first) = first {
         return first;
@@ -84,7 +84,7 @@ fn with_points(snapshot: &Snapshot, first: Decision) -> Decision {
         // An abort needs no nodes.
         let knows_nodes = inventory.missing_nodes.is_empty();
         let next = history::begin(&State::of(&inventory));
-        let next = next.or_else(|| seen::see(&inventory, false).filter(|_| knows_nodes));
+        let next = next.or_else(|| seen::see(&inventory, groups::Sight::First).filter(|_| knows_nodes));
         let Some(Decision::Record(next)) = next else { break };
         record.status = next.status;
         record.events.extend(next.events);

@@ -3,15 +3,15 @@
 use std::ops::RangeInclusive;
 
 use ordereddeployment_api::{
-    Aborted, AheadPoint, CompleteRevision, OpenGroup, OrderedDeploymentStatus, PodDeletion, Rollout, Scaling,
+    AheadPoint, CompleteRevision, OrderedDeploymentStatus, PodDeletion, Rollout, Scaling,
     names::{condition, reason},
 };
 
 use crate::ids::Id;
 use crate::inventory::Inventory;
 use crate::phase::{Phase, State};
-use crate::sizes::Sizes;
-use crate::{Decision, Event, Record, SetChange, conditions, events, served};
+use crate::sizes::{self, Sizes};
+use crate::{Decision, Event, Record, SetChange, conditions, events, groups, served};
 
 /// A new template starts a new rollout. One write sets its identity and clears the hold, the passed points and any resume
 /// request, before a resume is processed. If another template has the same hash, the collision count distinguishes them.
@@ -54,7 +54,7 @@ pub(crate) fn begin(state: &State<'_, '_>) -> Option<Decision> {
             && (inventory.back.is_none() || !is_on)
             && !inventory.waits_for_its_set(),
         points: Some(if is_suspended { carried(inventory, revision) } else { Vec::new() }),
-        open_groups: open_groups(inventory),
+        node_groups: groups::kept(inventory),
         // A scaling in progress continues.
         scaling: before.and_then(|before| before.scaling),
         ..Rollout { revision, ..rollout_of(inventory) }
@@ -80,13 +80,14 @@ pub(crate) fn begin(state: &State<'_, '_>) -> Option<Decision> {
 /// A rollout to the current template in which nothing was seen yet.
 pub(crate) fn rollout_of(inventory: &Inventory<'_>) -> Rollout {
     let spec = inventory.spec;
-    let from = inventory.back.map(|set| begun_from(inventory, complete_revision(set)));
+    let from = gone(inventory).or_else(|| inventory.back.map(complete_revision));
+    let from = from.map(|from| begun_from(inventory, from));
     Rollout {
         revision: inventory.rollout_revision(),
         template_hash: inventory.hash.clone(),
         replicas: spec.replicas,
         points: Some(Vec::new()),
-        open_groups: None,
+        node_groups: None,
         from,
         scaling: Some(Scaling { reached: spec.replicas, to: None }),
         pause: None,
@@ -96,20 +97,14 @@ pub(crate) fn rollout_of(inventory: &Inventory<'_>) -> Rollout {
     }
 }
 
-/// The group of nodes that a rollout which begins now keeps open: that of the rollout so far, unless this is over, or its abort.
-pub(crate) fn open_groups(inventory: &Inventory<'_>) -> Option<Vec<OpenGroup>> {
-    let rollout = inventory.status.rollout.as_ref().filter(|rollout| !rollout.completed)?;
-    let aborted = inventory.status.aborted.as_ref();
-    let is_undone = |aborted: &Aborted| {
-        let there = inventory.by_set().get(&aborted.template_hash).copied().unwrap_or(0);
-        there == inventory.active() && there >= inventory.bounds.desired.max(last_replicas(inventory).into())
-    };
-    let mut groups = rollout.open_groups.clone().filter(|_| !aborted.is_some_and(is_undone));
-    // Pods without the label have the id of the point for groups that no pod shows.
-    if let Some(groups) = &mut groups {
-        groups.retain(|open| open.group.is_some());
-    }
-    groups
+/// The revision that served last, if somebody deleted its set: nothing rolls back to it, but nothing older served last.
+fn gone(inventory: &Inventory<'_>) -> Option<CompleteRevision> {
+    let before = inventory.status.rollout.as_ref()?;
+    let (revision, template_hash) = (before.revision, before.template_hash.clone());
+    let own = CompleteRevision { revision, template_hash, replicas: 0, max_unavailable: 0 };
+    let last = if before.completed { own } else { before.from.clone()? };
+    let is_of = |set: &crate::Set| set.hash == last.template_hash;
+    (last.template_hash != inventory.hash && !inventory.usable_sets().any(is_of)).then_some(last)
 }
 
 /// What a rollout that begins now keeps of the revision that it replaces.
@@ -125,11 +120,8 @@ pub(crate) fn begun_from(inventory: &Inventory<'_>, from: CompleteRevision) -> C
 /// The number of replicas of the last decision: of the status, which is written at rest, or as published, if that is less.
 pub(crate) fn last_replicas(inventory: &Inventory<'_>) -> i32 {
     let Some(rollout) = &inventory.status.rollout else { return 0 };
-    let stored = rollout
-        .scaling
-        .map_or(rollout.replicas, |scaling| scaling.to.map_or(scaling.reached, |to| to.replicas));
     let sizes = inventory.usable_sets().map(|set| set.replicas.max(0));
-    stored.min(sizes.fold(0, i32::saturating_add))
+    sizes::last_replicas(rollout).min(sizes.fold(0, i32::saturating_add))
 }
 
 /// In a suspension, the marks and places that were ahead stay ahead: with the number of the rollout that begins.

@@ -564,3 +564,7 @@ pub(crate) fn count<T>(items: impl Iterator<Item = T>) -> i64 {
 fn signed(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
+
+pub(crate) fn narrow(number: i64) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}

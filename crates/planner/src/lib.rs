@@ -14,6 +14,7 @@ mod conditions;
 mod corrected;
 mod decide;
 mod events;
+mod groups;
 mod history;
 mod hold;
 mod ids;

@@ -9,7 +9,8 @@ use ordereddeployment_api::{
 
 use crate::Point;
 use crate::ids::{Id, last};
-use crate::inventory::{Inventory, RankedPod};
+use crate::inventory::{Inventory, RankedPod, count, narrow};
+use crate::node_rules::rules_of;
 
 /// The first part of the id of the point that stands for the marks beyond the most that a status keeps.
 pub(crate) const MORE: &str = "more";
@@ -64,8 +65,12 @@ impl<'c> Place<'c> {
 
     /// Whether it is that of the group of nodes with which the rollout begins.
     pub(crate) fn is_open(&self, status: &OrderedDeploymentStatus) -> bool {
-        let groups = status.rollout.iter().flat_map(|rollout| rollout.open_groups.iter().flatten());
-        self.point.between_node_groups.is_some() && groups.into_iter().any(|open| open.group == self.group)
+        let groups = status.rollout.as_ref().and_then(|rollout| rollout.node_groups.as_ref());
+        groups.is_some_and(|groups| {
+            groups.open
+                && groups.group == self.group
+                && self.point.between_node_groups.as_ref() == Some(&groups.label)
+        })
     }
 
     pub(crate) fn held(&self) -> HeldPoint {
@@ -396,6 +401,22 @@ pub(crate) fn places<'c>(
         return if has_seen(inventory, &point.name) { Vec::new() } else { vec![all] };
     }
     groups.into_iter().map(|group| Place { point, group: group.map(ToOwned::to_owned) }).collect()
+}
+
+/// The number of a place with so many old pods ahead of it. Pods that are missing can get behind it, and those that have no node yet, if it
+/// depends on nodes.
+pub(crate) fn number_of(inventory: &Inventory<'_>, point: &DeclaredPausePoint, ahead: usize) -> Share {
+    let old = inventory.old();
+    let desired = inventory.bounds.desired;
+    let is_refilled = !inventory.recreate() || old.is_empty();
+    // Recreate makes updated pods once these have ended, whatever their template is.
+    let leaving = if inventory.recreate() { inventory.terminating() } else { 0 };
+    let there = if is_refilled { desired.min(inventory.active() + leaving) } else { desired };
+    let by_node = point.before_priority.is_none() || !rules_of(inventory.spec).is_empty();
+    let is_unassigned = |ranked: &&RankedPod<'_>| by_node && ranked.pod.facts.node.is_none();
+    let unassigned = old.iter().take(ahead).skip(first_served(old)).filter(is_unassigned);
+    let behind = count(old.iter().skip(ahead));
+    Share { limit: narrow((there - behind - count(unassigned)).max(0)), replicas: narrow(desired) }
 }
 
 /// Whether the groups of nodes were not seen yet. Pods without a node form none.

@@ -10,7 +10,7 @@ use ordereddeployment_sorter::Why;
 use crate::ids::Id;
 use crate::inventory::{Inventory, RankedPod};
 use crate::points::{self, Ahead, Kind, Points};
-use crate::{Decision, Point, Snapshot, seen};
+use crate::{Decision, Point, Snapshot, groups, seen};
 
 /// The pods in the order of their deletion.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ pub fn rollout_order(snapshot: &Snapshot) -> RolloutOrder {
 /// The snapshot once the points that the rollout sees now are stored.
 fn with_points(snapshot: &Snapshot, inventory: &Inventory<'_>) -> Snapshot {
     let mut seen = snapshot.clone();
-    if let Some(Decision::Record(record)) = seen::see(inventory, false) {
+    if let Some(Decision::Record(record)) = seen::see(inventory, groups::Sight::Later) {
         Arc::make_mut(&mut seen.deployment).status = Some(record.status);
     }
     seen

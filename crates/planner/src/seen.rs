@@ -4,14 +4,13 @@
 
 use jiff::Timestamp;
 use ordereddeployment_api::{
-    AheadPoint, DeclaredPausePoint, OpenGroup, OrderedDeploymentStatus, Passed, PassedBy, PausePoint,
-    Rollout, Share, limits, names::reason,
+    AheadPoint, OrderedDeploymentStatus, Passed, PassedBy, PausePoint, Rollout, Share, limits, names::reason,
 };
 
 use crate::conditions::{self, seconds};
+use crate::groups::{self, Sight};
 use crate::ids::{self, Id};
-use crate::inventory::{Inventory, RankedPod, count};
-use crate::node_rules::rules_of;
+use crate::inventory::{Inventory, RankedPod, narrow};
 use crate::pod_changes::are_creates_refused;
 use crate::points::{self, MORE, Place, Points, has_mark};
 use crate::{Decision, Event, Point, Read, Record, events, history};
@@ -22,14 +21,17 @@ const MARKS: usize = 64;
 const PLACES: usize = 512;
 
 /// The change of the stored points, if there is one. For a plain Deployment, `spec.paused` is how a hold is carried out.
-pub(crate) fn see(inventory: &Inventory<'_>, is_plain: bool) -> Option<Decision> {
+pub(crate) fn see(inventory: &Inventory<'_>, sight: Sight) -> Option<Decision> {
     if !inventory.is_rollout() || inventory.revision.needs_comparison() {
         return None;
     }
     let status = inventory.status.clone();
+    let is_plain = sight == Sight::Plain;
     let mut seen = Seen { inventory, is_plain, status, events: Vec::new(), is_mark_removed: false };
     seen.remove();
-    seen.open_group();
+    if seen.knows_groups() && inventory.spec.strategy.node_group_label().is_some() {
+        groups::see(inventory, seen.rollout(), sight);
+    }
     if !inventory.status.has_passed_all() && !inventory.returns() {
         seen.marks();
         if inventory.invalid_points.is_empty() {
@@ -44,7 +46,7 @@ pub(crate) fn see(inventory: &Inventory<'_>, is_plain: bool) -> Option<Decision>
         return Some(Decision::Read(Read::Live));
     }
     let is_empty =
-        |rollout: &Rollout| rollout.points.iter().flatten().next().is_none() && rollout.open_groups.is_none();
+        |rollout: &Rollout| rollout.points.iter().flatten().next().is_none() && rollout.node_groups.is_none();
     let is_stored = inventory.status.rollout.is_some() || seen.status.passed.is_some();
     if !is_stored && seen.status.rollout.as_ref().is_none_or(is_empty) {
         // A plain Deployment stores nothing before its first point.
@@ -88,8 +90,11 @@ struct Seen<'c, 'a> {
 
 impl Seen<'_, '_> {
     fn points(&mut self) -> &mut Vec<AheadPoint> {
-        let rollout = self.status.rollout.get_or_insert_with(|| history::rollout_of(self.inventory));
-        rollout.points.get_or_insert_default()
+        self.rollout().points.get_or_insert_default()
+    }
+
+    fn rollout(&mut self) -> &mut Rollout {
+        self.status.rollout.get_or_insert_with(|| history::rollout_of(self.inventory))
     }
 
     fn pass(&mut self, id: &str, uid: &str, by: PassedBy) {
@@ -143,7 +148,14 @@ impl Seen<'_, '_> {
             let mut points = inventory.spec.strategy.points();
             points.any(|point| point.after_updated.is_some() && point.name == name)
         };
-        let is_place = |name: &str| Place::named(inventory, name).is_some();
+        let groups = self.status.rollout.as_ref().and_then(|rollout| rollout.node_groups.as_ref());
+        let label = groups.map(|groups| groups.label.clone());
+        // Groups by another label are other ones.
+        let is_other = |key: &String| label.as_ref().is_some_and(|label| label != key);
+        let is_place = |name: &str| {
+            let place = Place::named(inventory, name);
+            place.is_some_and(|place| !place.point.between_node_groups.as_ref().is_some_and(is_other))
+        };
         for point in self.points().clone() {
             let Some(id) = Id::parse(&point.id) else { continue };
             let is_removed = match point.side {
@@ -259,7 +271,7 @@ impl Seen<'_, '_> {
                 } else {
                     self.points().push(AheadPoint { id: found.id, ..AheadPoint::default() });
                 }
-            } else if !self.waits_for_groups(point) {
+            } else if point.between_node_groups.is_none() || self.knows_groups() {
                 let mut places = points::places(inventory, point, old);
                 if let [Place { group: Some(_), .. }] = places.as_slice()
                     && !points::has_seen(inventory, &point.name)
@@ -273,7 +285,7 @@ impl Seen<'_, '_> {
                     let name = place.held().label();
                     let Some(found) = self.new_id(&name, false) else { continue };
                     let at = place.first_counted(inventory, old);
-                    let share = number_of(inventory, point, at.unwrap_or(old.len()));
+                    let share = points::number_of(inventory, point, at.unwrap_or(old.len()));
                     let shows_none = inventory.bounds.desired > 0 && share.limit >= share.replicas;
                     if at.is_none() && (found.is_idle || shows_none) {
                         self.behind_all(&found, "");
@@ -286,71 +298,13 @@ impl Seen<'_, '_> {
         self.keep(new, PLACES, |point| point.side.is_none() && point.share.is_some());
     }
 
-    /// The rollout does not pause before the group of nodes with which it begins. Until a pod of that group is gone, this is the one
-    /// that comes first now: pods that have no node yet can form another one.
-    fn open_group(&mut self) {
-        let inventory = self.inventory;
-        let mut points = inventory.spec.strategy.points();
-        let Some(point) = points.find(|point| point.between_node_groups.is_some()) else { return };
-        let old = inventory.old();
-        let pods =
-            |group: Option<&str>| narrow(count(points::with_groups(old).filter(|of| of.group == group)));
-        let stored = self.status.rollout.as_mut().and_then(|rollout| rollout.open_groups.as_mut());
-        let is_known = stored.is_some();
-        let open = stored.and_then(|groups| groups.first_mut());
-        if let Some(open) =
-            open.filter(|open| open.pods.is_some_and(|before| pods(open.group.as_deref()) < before))
-        {
-            open.pods = None;
-        }
-        let Some(first) = points::with_groups(old).next().map(|ranked| ranked.group) else { return };
-        if inventory.bounds.desired == 0 || inventory.aborts() || self.waits_for_groups(point) {
-            return;
-        }
-        let opens = OpenGroup { group: first.map(ToOwned::to_owned), pods: Some(pods(first)) };
-        let missing = number_of(inventory, point, old.len());
-        let has_replaced = self.has_replaced();
-        let is_held = self.status.hold.is_some();
-        // Pods without the label have the id of the point for groups that no pod shows: it stays ahead.
-        let is_other = |ahead: &AheadPoint| Id::parse(&ahead.id).is_none_or(|id| id.name != point.name);
-        let is_shown =
-            first.is_some() || missing.limit >= missing.replicas && self.points().iter().all(is_other);
-        let rollout = self.status.rollout.get_or_insert_with(|| history::rollout_of(inventory));
-        if !is_known {
-            rollout.open_groups = Some(Vec::from_iter((is_shown && !has_replaced).then_some(opens)));
-            return;
-        }
-        let open = rollout.open_groups.iter_mut().flatten().next();
-        let Some(open) = open.filter(|open| open.pods.is_some()) else { return };
-        if open.group == opens.group {
-            *open = opens;
-        } else if !is_held && first.is_some() {
-            *open = opens;
-            // All are counted again: nothing is replaced.
-            let is_group = |name: &str| name.split_once('.').is_some_and(|(first, _)| first == point.name);
-            self.points().retain(|point| Id::parse(&point.id).is_none_or(|id| !is_group(id.name)));
-        }
-    }
-
-    /// Whether the rollout may have replaced a pod before it saw groups of nodes. Recreate replaces pods without an updated one beside
-    /// them. The Deployment controller makes updated pods before a rollout is seen.
-    fn has_replaced(&self) -> bool {
-        let inventory = self.inventory;
-        let before = i64::from(history::last_replicas(inventory));
-        !self.is_plain
-            && (inventory.updated_count() > 0
-                || points::first_served(inventory.old()) > 0
-                || inventory.recreate() && inventory.active() < before)
-    }
-
     /// In a plain Deployment, a point without a pod pauses at once: groups of nodes are counted when no pod is missing.
-    fn waits_for_groups(&self, point: &DeclaredPausePoint) -> bool {
+    fn knows_groups(&self) -> bool {
         let inventory = self.inventory;
-        self.is_plain
-            && point.between_node_groups.is_some()
-            && inventory.active() < inventory.bounds.desired
-            && !inventory.recreate()
-            && !are_creates_refused(inventory)
+        !self.is_plain
+            || inventory.active() >= inventory.bounds.desired
+            || inventory.recreate()
+            || are_creates_refused(inventory)
     }
 
     /// The largest `maxUnavailable` of the rollout.
@@ -401,26 +355,6 @@ impl Seen<'_, '_> {
             rollout.completed &= pause.is_none();
         }
     }
-}
-
-/// The number of a place with so many old pods ahead of it. Pods that are missing can get behind it, and those that have no node yet, if it
-/// depends on nodes.
-fn number_of(inventory: &Inventory<'_>, point: &DeclaredPausePoint, ahead: usize) -> Share {
-    let old = inventory.old();
-    let desired = inventory.bounds.desired;
-    let is_refilled = !inventory.recreate() || old.is_empty();
-    // Recreate makes updated pods once these have ended, whatever their template is.
-    let leaving = if inventory.recreate() { inventory.terminating() } else { 0 };
-    let there = if is_refilled { desired.min(inventory.active() + leaving) } else { desired };
-    let by_node = point.before_priority.is_none() || !rules_of(inventory.spec).is_empty();
-    let is_unassigned = |ranked: &&RankedPod<'_>| by_node && ranked.pod.facts.node.is_none();
-    let unassigned = old.iter().take(ahead).skip(points::first_served(old)).filter(is_unassigned);
-    let behind = count(old.iter().skip(ahead));
-    Share { limit: narrow((there - behind - count(unassigned)).max(0)), replicas: narrow(desired) }
-}
-
-fn narrow(number: i64) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 /// Whether it is the point that stands for others.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use ordereddeployment_api::Rollout;
+
 /// Numbers of pods by `pod-template-hash`.
 pub(crate) type Sizes = BTreeMap<String, i64>;
 
@@ -41,6 +43,12 @@ fn take_from_largest(sizes: &mut [&mut i64], excess: i64) {
             left -= 1;
         }
     }
+}
+
+/// The number of replicas of the last decision, as the status says.
+pub(crate) fn last_replicas(rollout: &Rollout) -> i32 {
+    let scaling = rollout.scaling;
+    scaling.map_or(rollout.replicas, |scaling| scaling.to.map_or(scaling.reached, |to| to.replicas))
 }
 
 #[cfg(test)]

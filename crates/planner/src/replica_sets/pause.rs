@@ -16,7 +16,7 @@ use crate::conditions::hold_message;
 use crate::inventory::{Inventory, RankedPod};
 use crate::points::{self, Ahead, Kind, Points};
 use crate::replica_sets::surplus::{first_of_each, size, waiting};
-use crate::{Decision, Read, Record, Set, Snapshot, events, history, hold, seen, upgrade};
+use crate::{Decision, Read, Record, Set, Snapshot, events, groups, history, hold, seen, upgrade};
 
 /// The pods that wait for a pause point: for each set, by UID, how many and why.
 pub(super) type HeldBack = BTreeMap<Arc<str>, String>;
@@ -29,7 +29,10 @@ pub(super) fn transition(inventory: &Inventory<'_>) -> Option<Decision> {
     if let Some(upgraded) = upgrade::upgrade(inventory, true) {
         return Some(upgraded);
     }
-    let seen = || seen::see(inventory, true).filter(|_| inventory.old_count() > 0 && is_begun(inventory));
+    let seen = || {
+        seen::see(inventory, groups::Sight::Plain)
+            .filter(|_| inventory.old_count() > 0 && is_begun(inventory))
+    };
     let Some(hold) = &inventory.status.hold else { return seen() };
     match end_of(inventory, hold) {
         Some(Err(read)) => return Some(Decision::Read(read)),

@@ -1217,12 +1217,140 @@ fn a_correction_goes_on_in_the_group_of_nodes_where_the_release_before_began() {
 
 #[test]
 fn groups_of_nodes_that_are_declared_in_a_rollout_are_all_ahead() {
-    let mut cluster = running(6, 1, 0, &json!([{"name": "half", "afterUpdated": 3}]));
+    let zones = json!([{"name": "zones", "betweenNodeGroups": "pool"}]);
+    for (surge, unavailable, replicas) in [(1, 0, 6), (0, 1, 1)] {
+        let mut cluster = running(6, surge, unavailable, &json!([{"name": "half", "afterUpdated": 3}]));
+        place_on(&mut cluster, "v1", &["n1", "n1", "n1", "n2", "n2", "n2"]);
+        cluster.set_image("v2");
+        cluster.settle();
+        scale(&mut cluster, replicas);
+        declare(&mut cluster, &zones);
+        assert_held_at(&cluster, "zones");
+    }
+    let mut cluster = Cluster::running(&json!({"replicas": 6, "strategy": {"type": "Recreate"}}));
     place_on(&mut cluster, "v1", &["n1", "n1", "n1", "n2", "n2", "n2"]);
+    cluster.prioritize(&[5, 5, 5]);
+    cluster.pause_at(3, PausePoint::Before);
     cluster.set_image("v2");
     cluster.settle();
-    declare(&mut cluster, &json!([{"name": "zones", "betweenNodeGroups": "pool"}]));
+    scale(&mut cluster, 3);
+    declare(&mut cluster, &zones);
+    cluster.resume();
+    cluster.settle();
     assert_held_at(&cluster, "zones");
+    // A correction of an undo to a revision that served long ago declares them.
+    let mut cluster = running(6, 1, 0, &json!([]));
+    for image in ["v2", "v3"] {
+        cluster.set_image(image);
+        cluster.settle();
+    }
+    place_on(&mut cluster, "v3", &["n1", "n1", "n1", "n2", "n2", "n2"]);
+    write_points(&mut cluster, &json!([{"name": "half", "afterUpdated": 3}]));
+    cluster.set_image("v1");
+    cluster.settle();
+    place_on(&mut cluster, "v1", &["n2", "n2", "n2"]);
+    write_points(&mut cluster, &zones);
+    cluster.set_image("v4");
+    cluster.settle();
+    assert_held_at(&cluster, "zones");
+}
+
+#[test]
+fn a_group_of_nodes_whose_point_is_stored_is_not_opened() {
+    let mut cluster = held_between_groups();
+    scale(&mut cluster, 0);
+    cluster.request_abort(2);
+    cluster.step();
+    cluster.request_retry(2);
+    scale(&mut cluster, 1);
+    place_on(&mut cluster, "v1", &["n2"]);
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("zones.n2@3"), 1));
+}
+
+#[test]
+fn the_open_group_of_nodes_stays_once_a_pod_is_deleted() {
+    let mut cluster = running(6, 1, 3, &json!([{"name": "zones", "betweenNodeGroups": "pool"}]));
+    place_on(&mut cluster, "v1", &["n1", "n1", "n2", "n2"]);
+    for at in [4, 5] {
+        cluster.pod(at).facts.node = None;
+        cluster.pod(at).facts.ready = false;
+    }
+    cluster.broken.insert("v2".to_owned());
+    cluster.set_image("v2");
+    while cluster.of_image("v1") == 6 {
+        assert!(cluster.step());
+    }
+    for node in ["n1", "n0"] {
+        let pending = cluster.pods.iter().position(|pod| pod.facts.node.is_none()).unwrap();
+        cluster.pod(pending).facts.node = Some(node.into());
+    }
+    cluster.broken.clear();
+    cluster.settle();
+    let holds = resume_all(&mut cluster, "v1");
+    let at = |group: &str| holds.iter().any(|(id, _)| id == &format!("zones.{group}@2"));
+    assert!(at("n0") && at("n2"), "{holds:?}");
+}
+
+#[test]
+fn a_group_of_nodes_whose_pods_are_lost_is_ahead_also_if_another_one_opens() {
+    let mut cluster = running(6, 1, 1, &json!([{"name": "zones", "betweenNodeGroups": "pool"}]));
+    place_on(&mut cluster, "v1", &["n1", "n1", "n1", "n2", "n2"]);
+    cluster.pod(5).facts.node = None;
+    cluster.broken.insert("v2".to_owned());
+    begin(&mut cluster, "v2");
+    cluster.pods.retain(|pod| pod.facts.node.as_deref() != Some("n2"));
+    cluster.step();
+    let pending = cluster.pods.iter().position(|pod| pod.facts.node.is_none()).unwrap();
+    cluster.pod(pending).facts.node = Some("n0".into());
+    cluster.broken.clear();
+    cluster.settle();
+    let holds = resume_all(&mut cluster, "v1");
+    assert!(holds.iter().any(|(id, _)| id == "zones.n2@2"), "{holds:?}");
+}
+
+#[test]
+fn groups_by_another_label_are_other_ones() {
+    let mut cluster = held_between_groups();
+    for (node, pool) in [("n1", "n2"), ("n2", "n1")] {
+        let facts = cluster.nodes.get_mut(node).unwrap();
+        facts.labels.insert("rack".into(), pool.into());
+    }
+    write_points(&mut cluster, &json!([{"name": "zones", "betweenNodeGroups": "rack"}]));
+    cluster.set_image("v3");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("zones.n1@3"), 3));
+}
+
+#[test]
+fn a_revision_that_served_before_one_whose_set_is_deleted_has_points() {
+    let mut cluster = running(4, 1, 1, &json!([]));
+    for image in ["v2", "v3"] {
+        cluster.set_image(image);
+        cluster.settle();
+    }
+    write_points(&mut cluster, &canary(1));
+    let set = cluster.sets.iter().position(|set| cluster.image_of(set) == "v3").unwrap();
+    cluster.delete_set(set);
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(held(&cluster).as_deref(), Some("canary@4"), "{:?}", cluster.status());
+}
+
+#[test]
+fn a_revision_without_an_available_pod_ends_no_group_of_nodes() {
+    let strategy =
+        json!({"type": "Recreate", "pausePoints": [{"name": "zones", "betweenNodeGroups": "pool"}]});
+    let mut cluster = Cluster::running(&json!({"replicas": 4, "strategy": strategy}));
+    place_on(&mut cluster, "v1", &["n1", "n1", "n2", "n2"]);
+    cluster.broken.insert("v2".to_owned());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(resume_all(&mut cluster, "v1").len(), 1);
+    place_on(&mut cluster, "v2", &["n0", "n0", "n2", "n2"]);
+    cluster.set_image("v3");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("zones.n0@3"), 4));
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub(super) fn cases() -> Vec<Case> {
         rollout(),
         rollout_from(),
         rollout_points(),
-        rollout_open_groups(),
+        rollout_node_groups(),
         rollout_scaling(),
         rollout_pause(),
         rollout_suspended(),
@@ -62,13 +62,13 @@ pub(super) fn cases() -> Vec<Case> {
     cases.push(list("history", 32, |_| history().whole));
     cases.push(list("passed", limits::PASSED, |_| passed().whole));
     cases.push(list("passedPoints", limits::PASSED, |_| passed_points().whole));
-    for (part, field, most) in
-        [(rollout_points(), "points", limits::POINTS), (rollout_open_groups(), "openGroups", 1)]
-    {
-        let with = |count: usize| rollout_with(field, vec![part.whole.clone(); count].into());
-        let at = format!("status.rollout.{field}");
-        cases.push(keyword(DEPLOYMENT, &at, TOO_MANY, with(most + 1), vec![with(most)]));
-    }
+    cases.push(keyword(
+        DEPLOYMENT,
+        "status.rollout.points",
+        TOO_MANY,
+        rollout_with("points", vec![rollout_points().whole; limits::POINTS + 1].into()),
+        vec![rollout_with("points", vec![rollout_points().whole; limits::POINTS].into())],
+    ));
     cases.push(list("conditions", limits::CONDITIONS, |at| {
         let mut condition = condition().whole;
         condition["type"] = json!(format!("Type{at}"));
@@ -264,15 +264,15 @@ fn rollout_points() -> Part {
     }
 }
 
-fn rollout_open_groups() -> Part {
+fn rollout_node_groups() -> Part {
     Part {
-        at: "status.rollout.openGroups[]",
-        whole: json!({"group": "zone-a", "pods": 3}),
-        required: &[],
-        wrap: |group| rollout_with("openGroups", json!([group])),
+        at: "status.rollout.nodeGroups",
+        whole: json!({"label": "zone", "open": true, "group": "zone-a", "pods": 3}),
+        required: &["label"],
+        wrap: |groups| rollout_with("nodeGroups", groups),
         numbers: &["pods"],
         broken: vec![],
-        limits: &[("group", limits::NAME)],
+        limits: &[("label", limits::NAME), ("group", limits::NAME)],
     }
 }
 
