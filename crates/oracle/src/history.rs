@@ -39,6 +39,8 @@ pub struct History {
     idle: BTreeSet<Key>,
     /// The group of nodes whose point nobody has passed and of which the rollout has replaced a pod, since a revision served last.
     open: Option<String>,
+    /// The groups of nodes that came first before that.
+    firsts: BTreeSet<String>,
     /// The pods that the last decision deletes for the rollout, with their groups of nodes.
     asked: BTreeMap<String, String>,
     /// The replicas when it looked last.
@@ -464,6 +466,10 @@ impl History {
                 found.push((point.name.clone(), None));
             }
             let has_served = old.iter().any(|active| view.has_served(active));
+            if is_grouped && self.open.is_none() {
+                let first = found.iter().filter_map(|(name, at)| Some(((*at)?, name))).min();
+                self.firsts.extend(first.map(|(_, name)| group_of(name).to_owned()));
+            }
             // Pods that are missing can be those of another group.
             let is_all = matches!(found.as_slice(), [(name, _)] if *name == point.name)
                 && number_of(view, point, &old, old.len()) < view.desired;
@@ -506,6 +512,7 @@ impl History {
         let is_whole = !view.pods.is_empty() && count(view.pods.len()) >= view.desired;
         if self.aborts && is_whole && view.pods.iter().all(is_of_back) {
             self.open = None;
+            self.firsts.clear();
         }
     }
 
@@ -572,6 +579,10 @@ impl History {
             let mut of_name = self.points.iter().filter(|((known, _), _)| known == name);
             of_name.any(|(_, number)| is_group(view, name, *number))
         };
+        // One that came first can be gone before anything is replaced.
+        let old: Vec<&ActivePod<'_>> = view.old().collect();
+        let is_gone = |name: &str| self.firsts.contains(group_of(name)) && !self.has_pod(view, &old, name);
+        limits.retain(|(name, _)| !is_group(name) || !is_gone(name));
         let groups = limits.iter().enumerate().filter(|(_, (name, _))| is_group(name));
         let open = match &self.open {
             Some(open) => groups.into_iter().find(|(_, (name, _))| group_of(name) == open),
@@ -581,6 +592,11 @@ impl History {
             limits.remove(at);
         }
         limits
+    }
+
+    fn has_pod(&self, view: &View<'_>, old: &[&ActivePod<'_>], name: &str) -> bool {
+        let mut points = self.points.iter().filter(|((known, _), _)| known == name);
+        points.any(|(_, number)| number.is_some_and(|number| barrier_of(view, old, name, number).is_some()))
     }
 
     /// What each point ahead allows.
@@ -726,6 +742,7 @@ impl History {
         };
         let mut new = 0;
         let mut made = 0;
+        let serves = old == 0 || view.old().any(|active| view.has_served(active));
         for create in act.creates.iter().filter(|create| create.count > 0) {
             if is_new(&create.hash) {
                 new += count(create.count);
@@ -738,7 +755,7 @@ impl History {
                 messages.push("an old pod is made without a rollout".to_owned());
             } else if self.returns(view) {
                 messages.push("an old pod is made in a rollout back to what served last".to_owned());
-            } else if back.is_some() && of.as_deref() != back {
+            } else if back.is_some() && of.as_deref() != back && serves {
                 messages.push(format!(
                     "an old pod is made of {}, not of the revision to go back to",
                     create.hash
@@ -885,6 +902,7 @@ impl History {
             self.served.retain(|(served, _)| *served != self.template);
             self.served.push((self.template.clone(), set.uid.to_string()));
             (self.is_return, self.open) = (true, None);
+            self.firsts.clear();
         }
         let is_carried_out = !self.aborts || matches!(decision, Decision::Act(_));
         if status.aborted.is_some() && is_carried_out && view.desired > 0 {

@@ -73,7 +73,6 @@ fn abort(inventory: &Inventory<'_>, to: &Set, why: String) -> Decision {
             rollout.points = Some(Vec::new());
         }
         rollout.pause = None;
-        groups::keep(rollout);
     }
     let message =
         format!("Aborted the rollout to revision {revision}, back to revision {}: {why}", to.revision);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use ordereddeployment_api::OrderedDeploymentStatus;
 use ordereddeployment_api::names::{condition, reason};
 
 use crate::inventory::{Inventory, RankedPod, count};
@@ -68,7 +69,9 @@ pub fn decide(snapshot: &Snapshot) -> Decision {
         return Decision::Act(unclaimed(&state));
     }
     match pod_changes(&state) {
-        Ok(changes) => Decision::Act(act(&state, &changes)),
+        Ok(changes) => {
+            groups::begin(&inventory, &changes).unwrap_or_else(|| Decision::Act(act(&state, &changes)))
+        }
         Err(first) => *first,
     }
 }
@@ -76,6 +79,9 @@ pub fn decide(snapshot: &Snapshot) -> Decision {
 /// A rollout begins with the points that it sees now: their pods can be gone at the next decision.
 fn with_points(snapshot: &Snapshot, first: Decision) -> Decision {
     let Decision::Record(mut record) = first else { return first };
+    let number = |status: &OrderedDeploymentStatus| status.rollout.as_ref().map(|rollout| rollout.revision);
+    let begins = number(&record.status) != snapshot.deployment.status.as_ref().and_then(number);
+    let sight = if begins { groups::Sight::First } else { groups::Sight::Later };
     let mut begun = snapshot.clone();
     // The first record can be one of the name of its set.
     for _ in 0..2 {
@@ -84,7 +90,7 @@ fn with_points(snapshot: &Snapshot, first: Decision) -> Decision {
         // An abort needs no nodes.
         let knows_nodes = inventory.missing_nodes.is_empty();
         let next = history::begin(&State::of(&inventory));
-        let next = next.or_else(|| seen::see(&inventory, groups::Sight::First).filter(|_| knows_nodes));
+        let next = next.or_else(|| seen::see(&inventory, sight).filter(|_| knows_nodes));
         let Some(Decision::Record(next)) = next else { break };
         record.status = next.status;
         record.events.extend(next.events);
@@ -255,7 +261,7 @@ fn scaling(inventory: &Inventory<'_>, changes: &[SetChange]) -> Vec<Event> {
 /// When time alone changes the decision.
 fn requeue(
     inventory: &Inventory<'_>,
-    status: &ordereddeployment_api::OrderedDeploymentStatus,
+    status: &OrderedDeploymentStatus,
     changes: &PodChanges,
 ) -> Option<Duration> {
     let deadline = status

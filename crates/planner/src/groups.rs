@@ -5,9 +5,11 @@
 use ordereddeployment_api::{Aborted, AheadPoint, NodeGroups, Rollout};
 
 use crate::ids::Id;
-use crate::inventory::{Inventory, count, narrow};
+use crate::inventory::Inventory;
+use crate::pod_changes::PodChanges;
 use crate::points::{self, Place, number_of};
 use crate::sizes;
+use crate::{Decision, Purpose, Record, served};
 
 /// When a rollout is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,16 +24,18 @@ pub(crate) enum Sight {
 /// What a rollout that begins now keeps: the group of the rollout before, unless a revision serves, or its abort is carried out.
 pub(crate) fn kept(inventory: &Inventory<'_>) -> Option<NodeGroups> {
     let rollout = inventory.status.rollout.as_ref()?;
-    let serves = |rollout: &Rollout| {
+    let serves = if served::is_unrecorded(&inventory.snapshot.sets) {
+        rollout.completed
+    } else {
         let set = inventory.usable_sets().find(|set| set.hash == rollout.template_hash);
-        rollout.completed && set.is_some_and(|set| set.served == Some(rollout.revision))
+        set.is_some_and(|set| set.served == Some(rollout.revision))
     };
     let is_undone = |aborted: &Aborted| {
         let there = inventory.by_set().get(&aborted.template_hash).copied().unwrap_or(0);
         let wanted = inventory.bounds.desired.max(sizes::last_replicas(rollout).into());
         there > 0 && there == inventory.active() && there >= wanted
     };
-    if serves(rollout) || inventory.status.aborted.as_ref().is_some_and(is_undone) {
+    if serves || inventory.status.aborted.as_ref().is_some_and(is_undone) {
         return None;
     }
     let known = rollout.node_groups.clone().map(|groups| NodeGroups {
@@ -41,49 +45,61 @@ pub(crate) fn kept(inventory: &Inventory<'_>) -> Option<NodeGroups> {
     });
     // The rollout before can have replaced pods of any group.
     let label = inventory.spec.strategy.node_group_label().filter(|_| inventory.back.is_some());
-    known.or_else(|| label.map(|label| NodeGroups { label: label.to_owned(), ..NodeGroups::default() }))
+    known.or_else(|| label.map(closed))
 }
 
-/// The open group stays this one.
-pub(crate) fn keep(rollout: &mut Rollout) {
-    if let Some(groups) = &mut rollout.node_groups {
-        groups.pods = None;
+/// No group is open.
+fn closed(label: &str) -> NodeGroups {
+    NodeGroups { label: label.to_owned(), ..NodeGroups::default() }
+}
+
+/// Before the first of these changes that replaces an old pod: what to store.
+pub(crate) fn begin(inventory: &Inventory<'_>, changes: &PodChanges) -> Option<Decision> {
+    let groups = inventory.status.rollout.as_ref()?.node_groups.as_ref()?;
+    let deletes = || {
+        let mut groups = changes.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
+        groups.any(|group| !group.targets.is_empty())
+    };
+    let creates = || changes.creates.get(&inventory.hash).is_some_and(|count| *count > 0);
+    let is_missing = inventory.old_count() < inventory.bounds.desired;
+    if groups.begun || !(deletes() || is_missing && creates()) {
+        return None;
     }
+    let mut status = inventory.status.clone();
+    if let Some(groups) = status.rollout.as_mut().and_then(|rollout| rollout.node_groups.as_mut()) {
+        groups.begun = true;
+    }
+    Some(Decision::Record(Record { status, events: Vec::new() }))
 }
 
-/// Until an old pod is gone, the group that comes first is open: pods that have no node yet can form another one.
+/// Until the rollout replaces a pod, the group that comes first is open: pods that have no node yet can form another one.
 pub(crate) fn see(inventory: &Inventory<'_>, rollout: &mut Rollout, sight: Sight) {
     let mut declared = inventory.spec.strategy.points();
-    let Some((point, label)) = declared.find_map(|point| Some((point, point.between_node_groups.as_ref()?)))
-    else {
-        return;
-    };
-    let old = inventory.old();
-    let there = narrow(count(old.iter().skip(points::first_served(old))));
-    if let Some(groups) = &mut rollout.node_groups
-        && groups.pods.is_some_and(|before| there < before)
-    {
-        groups.pods = None;
+    let point = declared.find_map(|point| Some((point, point.between_node_groups.as_ref()?)));
+    let Some((point, label)) = point.filter(|_| inventory.invalid_points.is_empty()) else { return };
+    if rollout.node_groups.as_ref().is_some_and(|groups| groups.label != *label) {
+        rollout.node_groups = Some(closed(label));
     }
+    let old = inventory.old();
     let Some(first) = points::with_groups(old).next().map(|ranked| ranked.group) else { return };
     if inventory.bounds.desired == 0 || inventory.aborts() {
         return;
     }
     let place = Place { point, group: first.map(ToOwned::to_owned) };
-    let opens =
-        NodeGroups { label: label.clone(), open: true, group: place.group.clone(), pods: Some(there) };
+    let opens = NodeGroups {
+        label: label.clone(),
+        open: true,
+        group: place.group.clone(),
+        begun: sight == Sight::Plain,
+    };
     let is_it = |ahead: &AheadPoint| Id::parse(&ahead.id).is_some_and(|id| id.name == place.held().label());
     let is_ahead = rollout.points.iter().flatten().any(is_it);
     match &mut rollout.node_groups {
         None if is_ahead || has_replaced(inventory, &place, sight) => {
-            rollout.node_groups = Some(NodeGroups { label: label.clone(), ..NodeGroups::default() });
+            rollout.node_groups = Some(closed(label));
         }
         None => rollout.node_groups = Some(opens),
-        Some(groups) if groups.label != *label => {
-            *groups = NodeGroups { label: label.clone(), ..NodeGroups::default() };
-        }
-        Some(groups) if !groups.open || groups.pods.is_none() => {}
-        Some(groups) if groups.group == opens.group => *groups = opens,
+        Some(groups) if !groups.open || groups.begun || groups.group == opens.group => {}
         Some(groups) if inventory.status.hold.is_none() && first.is_some() => {
             *groups = opens;
             // Nothing is replaced: the groups that pods show are counted again.

@@ -1323,6 +1323,101 @@ fn groups_by_another_label_are_other_ones() {
 }
 
 #[test]
+fn groups_by_another_label_without_a_pod_cause_no_hot_loop() {
+    let mut cluster = held_between_groups();
+    scale(&mut cluster, 0);
+    write_points(&mut cluster, &json!([{"name": "zones", "betweenNodeGroups": "rack"}]));
+    scale(&mut cluster, 6);
+    assert_held_at(&cluster, "zones");
+    assert_eq!(cluster.active().count(), 6);
+}
+
+#[test]
+fn groups_by_another_label_in_an_invalid_list_are_other_ones_too() {
+    let mut cluster = held_between_groups();
+    cluster.resume();
+    cluster.step();
+    for node in ["n1", "n2"] {
+        let facts = cluster.nodes.get_mut(node).unwrap();
+        facts.labels.insert("rack".into(), node.into());
+    }
+    let points = |number: i32| {
+        json!([
+            {"name": "zones", "betweenNodeGroups": "rack"},
+            {"name": "four", "afterUpdated": 4}, {"name": "five", "afterUpdated": number},
+        ])
+    };
+    write_points(&mut cluster, &points(3));
+    cluster.settle();
+    declare(&mut cluster, &points(5));
+    assert_held_at(&cluster, "zones.n2");
+}
+
+#[test]
+fn a_lost_pod_of_a_rejected_release_changes_no_place_of_the_others() {
+    let mut cluster = running(6, 1, 0, &json!([{"name": "zones", "betweenNodeGroups": "pool"}]));
+    let zones = ["n0", "n0", "n1", "n1", "n2", "n2"];
+    place_on(&mut cluster, "v1", &zones);
+    cluster.broken.insert("v2".to_owned());
+    cluster.set_image("v2");
+    cluster.settle();
+    // Somebody forces it: all pods are of v2, and it has not served.
+    let set = cluster.sets.iter().find(|set| cluster.image_of(set) == "v2").unwrap().uid.clone();
+    for pod in &mut cluster.pods {
+        pod.set = set.clone();
+    }
+    cluster.pods.truncate(6);
+    place_on(&mut cluster, "v2", &zones);
+    for image in ["v3", "v4"] {
+        cluster.set_image(image);
+        cluster.settle();
+        let lost = cluster
+            .pods
+            .iter()
+            .position(|pod| pod.facts.node.as_deref() == Some("n1") && cluster.image(pod) == "v2");
+        cluster.pods.remove(lost.unwrap());
+        cluster.settle();
+        assert_eq!(cluster.of_image("v1"), 0);
+        assert_held_at(&cluster, "zones.n1");
+    }
+}
+
+#[test]
+fn groups_of_nodes_that_are_away_for_a_while_stay_as_they_were() {
+    let canary = json!({"name": "canary", "afterUpdated": 1});
+    let zones = json!({"name": "zones", "betweenNodeGroups": "pool"});
+    let mut cluster = running(3, 1, 0, &json!([canary, zones]));
+    place_on(&mut cluster, "v1", &["n0", "n1", "n2"]);
+    begin(&mut cluster, "v2");
+    declare(&mut cluster, &json!([canary]));
+    scale(&mut cluster, 5);
+    place_on(&mut cluster, "v1", &["n1", "n2", "n1", "n2"]);
+    declare(&mut cluster, &json!([canary, zones]));
+    cluster.resume();
+    cluster.settle();
+    assert_held_at(&cluster, "zones.n1");
+}
+
+#[test]
+fn a_correction_right_after_a_delete_opens_no_other_group_of_nodes() {
+    let mut cluster = running(3, 1, 0, &json!([]));
+    for image in ["v2", "v3"] {
+        cluster.set_image(image);
+        cluster.settle();
+    }
+    place_on(&mut cluster, "v3", &["n0", "n1", "n2"]);
+    write_points(&mut cluster, &json!([{"name": "zones", "betweenNodeGroups": "pool"}]));
+    begin(&mut cluster, "v1");
+    while cluster.of_image("v3") == 3 {
+        cluster.tick(1);
+        cluster.step();
+    }
+    cluster.set_image("v4");
+    cluster.settle();
+    assert_held_at(&cluster, "zones.n1");
+}
+
+#[test]
 fn a_revision_that_served_before_one_whose_set_is_deleted_has_points() {
     let mut cluster = running(4, 1, 1, &json!([]));
     for image in ["v2", "v3"] {
