@@ -164,9 +164,9 @@ pub struct NodeGroups {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::NAME))]
     pub group: Option<String>,
-    /// Whether the rollout has begun to replace pods: then it stays this group.
-    #[serde(default)]
-    pub begun: bool,
+    /// How many old pods there are. Absent once the rollout deletes one, or there are fewer: then it stays this group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<i32>,
 }
 
 /// A number of updated pods, of so many replicas. Of another number of replicas it is the same share.

@@ -39,8 +39,6 @@ pub struct History {
     idle: BTreeSet<Key>,
     /// The group of nodes whose point nobody has passed and of which the rollout has replaced a pod, since a revision served last.
     open: Option<String>,
-    /// The groups of nodes that came first before that.
-    firsts: BTreeSet<String>,
     /// The pods that the last decision deletes for the rollout, with their groups of nodes.
     asked: BTreeMap<String, String>,
     /// The replicas when it looked last.
@@ -466,10 +464,6 @@ impl History {
                 found.push((point.name.clone(), None));
             }
             let has_served = old.iter().any(|active| view.has_served(active));
-            if is_grouped && self.open.is_none() {
-                let first = found.iter().filter_map(|(name, at)| Some(((*at)?, name))).min();
-                self.firsts.extend(first.map(|(_, name)| group_of(name).to_owned()));
-            }
             // Pods that are missing can be those of another group.
             let is_all = matches!(found.as_slice(), [(name, _)] if *name == point.name)
                 && number_of(view, point, &old, old.len()) < view.desired;
@@ -512,7 +506,6 @@ impl History {
         let is_whole = !view.pods.is_empty() && count(view.pods.len()) >= view.desired;
         if self.aborts && is_whole && view.pods.iter().all(is_of_back) {
             self.open = None;
-            self.firsts.clear();
         }
     }
 
@@ -579,10 +572,6 @@ impl History {
             let mut of_name = self.points.iter().filter(|((known, _), _)| known == name);
             of_name.any(|(_, number)| is_group(view, name, *number))
         };
-        // One that came first can be gone before anything is replaced.
-        let old: Vec<&ActivePod<'_>> = view.old().collect();
-        let is_gone = |name: &str| self.firsts.contains(group_of(name)) && !self.has_pod(view, &old, name);
-        limits.retain(|(name, _)| !is_group(name) || !is_gone(name));
         let groups = limits.iter().enumerate().filter(|(_, (name, _))| is_group(name));
         let open = match &self.open {
             Some(open) => groups.into_iter().find(|(_, (name, _))| group_of(name) == open),
@@ -592,11 +581,6 @@ impl History {
             limits.remove(at);
         }
         limits
-    }
-
-    fn has_pod(&self, view: &View<'_>, old: &[&ActivePod<'_>], name: &str) -> bool {
-        let mut points = self.points.iter().filter(|((known, _), _)| known == name);
-        points.any(|(_, number)| number.is_some_and(|number| barrier_of(view, old, name, number).is_some()))
     }
 
     /// What each point ahead allows.
@@ -902,7 +886,6 @@ impl History {
             self.served.retain(|(served, _)| *served != self.template);
             self.served.push((self.template.clone(), set.uid.to_string()));
             (self.is_return, self.open) = (true, None);
-            self.firsts.clear();
         }
         let is_carried_out = !self.aborts || matches!(decision, Decision::Act(_));
         if status.aborted.is_some() && is_carried_out && view.desired > 0 {
@@ -1023,7 +1006,9 @@ fn number_of(view: &View<'_>, point: &DeclaredPausePoint, old: &[&ActivePod<'_>]
     let has_rules =
         rules.and_then(|order| order.node_priorities.as_ref()).is_some_and(|rules| !rules.is_empty());
     let by_node = point.before_priority.is_none() || has_rules;
-    let is_unassigned = |active: &&&ActivePod<'_>| by_node && active.pod.facts.node.is_none();
+    let is_there = |name: &Arc<str>| view.snapshot.nodes.get(name).is_some_and(Option::is_some);
+    let is_unassigned =
+        |active: &&&ActivePod<'_>| by_node && !active.pod.facts.node.as_ref().is_some_and(is_there);
     let unassigned = old.iter().take(ahead).skip(first_served(view, old)).filter(is_unassigned);
     (there - count(old.len() - ahead) - count(unassigned.count())).max(0)
 }

@@ -5,7 +5,7 @@
 use ordereddeployment_api::{Aborted, AheadPoint, NodeGroups, Rollout};
 
 use crate::ids::Id;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, narrow};
 use crate::pod_changes::PodChanges;
 use crate::points::{self, Place, number_of};
 use crate::sizes;
@@ -53,32 +53,35 @@ fn closed(label: &str) -> NodeGroups {
     NodeGroups { label: label.to_owned(), ..NodeGroups::default() }
 }
 
-/// Before the first of these changes that replaces an old pod: what to store.
+/// Before the rollout deletes its first pod: what to store.
 pub(crate) fn begin(inventory: &Inventory<'_>, changes: &PodChanges) -> Option<Decision> {
     let groups = inventory.status.rollout.as_ref()?.node_groups.as_ref()?;
     let deletes = || {
         let mut groups = changes.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
         groups.any(|group| !group.targets.is_empty())
     };
-    let creates = || changes.creates.get(&inventory.hash).is_some_and(|count| *count > 0);
-    let is_missing = inventory.old_count() < inventory.bounds.desired;
-    if groups.begun || !(deletes() || is_missing && creates()) {
+    if groups.pods.is_none() || !deletes() {
         return None;
     }
     let mut status = inventory.status.clone();
     if let Some(groups) = status.rollout.as_mut().and_then(|rollout| rollout.node_groups.as_mut()) {
-        groups.begun = true;
+        groups.pods = None;
     }
     Some(Decision::Record(Record { status, events: Vec::new() }))
 }
 
-/// Until the rollout replaces a pod, the group that comes first is open: pods that have no node yet can form another one.
+/// Until the rollout deletes an old pod, or one is missing, the group that comes first is open: pods that have no node yet can form another one.
 pub(crate) fn see(inventory: &Inventory<'_>, rollout: &mut Rollout, sight: Sight) {
     let mut declared = inventory.spec.strategy.points();
     let point = declared.find_map(|point| Some((point, point.between_node_groups.as_ref()?)));
     let Some((point, label)) = point.filter(|_| inventory.invalid_points.is_empty()) else { return };
     if rollout.node_groups.as_ref().is_some_and(|groups| groups.label != *label) {
         rollout.node_groups = Some(closed(label));
+    }
+    let there = narrow(inventory.old_count());
+    if let Some(groups) = &mut rollout.node_groups {
+        // An updated pod can take the place of one that is missing.
+        groups.pods = groups.pods.filter(|before| there >= *before).map(|_| there);
     }
     let old = inventory.old();
     let Some(first) = points::with_groups(old).next().map(|ranked| ranked.group) else { return };
@@ -90,7 +93,7 @@ pub(crate) fn see(inventory: &Inventory<'_>, rollout: &mut Rollout, sight: Sight
         label: label.clone(),
         open: true,
         group: place.group.clone(),
-        begun: sight == Sight::Plain,
+        pods: (sight != Sight::Plain).then_some(there),
     };
     let is_it = |ahead: &AheadPoint| Id::parse(&ahead.id).is_some_and(|id| id.name == place.held().label());
     let is_ahead = rollout.points.iter().flatten().any(is_it);
@@ -99,7 +102,7 @@ pub(crate) fn see(inventory: &Inventory<'_>, rollout: &mut Rollout, sight: Sight
             rollout.node_groups = Some(closed(label));
         }
         None => rollout.node_groups = Some(opens),
-        Some(groups) if !groups.open || groups.begun || groups.group == opens.group => {}
+        Some(groups) if !groups.open || groups.pods.is_none() || groups.group == opens.group => {}
         Some(groups) if inventory.status.hold.is_none() && first.is_some() => {
             *groups = opens;
             // Nothing is replaced: the groups that pods show are counted again.

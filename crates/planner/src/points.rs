@@ -403,8 +403,8 @@ pub(crate) fn places<'c>(
     groups.into_iter().map(|group| Place { point, group: group.map(ToOwned::to_owned) }).collect()
 }
 
-/// The number of a place with so many old pods ahead of it. Pods that are missing can get behind it, and those that have no node yet, if it
-/// depends on nodes.
+/// The number of a place with so many old pods ahead of it. Pods that are missing can get behind it, and those whose node is not there, or not
+/// known yet, if it depends on nodes.
 pub(crate) fn number_of(inventory: &Inventory<'_>, point: &DeclaredPausePoint, ahead: usize) -> Share {
     let old = inventory.old();
     let desired = inventory.bounds.desired;
@@ -413,7 +413,7 @@ pub(crate) fn number_of(inventory: &Inventory<'_>, point: &DeclaredPausePoint, a
     let leaving = if inventory.recreate() { inventory.terminating() } else { 0 };
     let there = if is_refilled { desired.min(inventory.active() + leaving) } else { desired };
     let by_node = point.before_priority.is_none() || !rules_of(inventory.spec).is_empty();
-    let is_unassigned = |ranked: &&RankedPod<'_>| by_node && ranked.pod.facts.node.is_none();
+    let is_unassigned = |ranked: &&RankedPod<'_>| by_node && inventory.node_of(ranked).is_none();
     let unassigned = old.iter().take(ahead).skip(first_served(old)).filter(is_unassigned);
     let behind = count(old.iter().skip(ahead));
     Share { limit: narrow((there - behind - count(unassigned)).max(0)), replicas: narrow(desired) }

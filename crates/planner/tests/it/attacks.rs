@@ -5,6 +5,7 @@ use ordereddeployment_api::{
     names::{condition, reason},
 };
 use ordereddeployment_planner::Point;
+use ordereddeployment_sorter::NodeFacts;
 use serde_json::{Value, json};
 
 use crate::model::{Cluster, Compares};
@@ -453,7 +454,7 @@ fn more_groups_than_the_status_keeps_stop_nothing_else() {
     for at in 0..cluster.pods.len() {
         let node: std::sync::Arc<str> = format!("h{at:04}").into();
         let labels = [("host".to_owned(), node.to_string())].into();
-        let facts = ordereddeployment_sorter::NodeFacts { labels, ..Default::default() };
+        let facts = NodeFacts { labels, ..Default::default() };
         cluster.nodes.insert(std::sync::Arc::clone(&node), facts);
         cluster.pods[at].facts.node = Some(node);
     }
@@ -867,6 +868,7 @@ fn a_place_that_is_empty_stays_so_while_the_rollout_replaces_pods() {
         let mut strategy = strategy;
         strategy["pausePoints"] = gate.clone();
         let mut cluster = Cluster::running(&json!({"replicas": replicas, "strategy": strategy}));
+        cluster.nodes.insert("n3".into(), NodeFacts::default());
         let before = cluster.count;
         cluster.set_image("v2");
         cluster.settle();
@@ -940,6 +942,7 @@ fn a_second_push_under_recreate_does_not_stop_at_an_empty_place() {
         declared["name"] = json!("gate");
         let strategy = json!({"type": "Recreate", "pausePoints": [declared]});
         let mut cluster = Cluster::running(&json!({"replicas": 4, "strategy": strategy}));
+        cluster.nodes.insert("n3".into(), NodeFacts::default());
         cluster.set_image("v2");
         cluster.rest();
         assert!(cluster.pods.iter().all(|pod| pod.terminating));
@@ -1415,6 +1418,56 @@ fn a_correction_right_after_a_delete_opens_no_other_group_of_nodes() {
     cluster.set_image("v4");
     cluster.settle();
     assert_held_at(&cluster, "zones.n1");
+}
+
+#[test]
+fn the_open_group_of_nodes_stays_once_a_pod_is_missing() {
+    let zones = json!([{"name": "zones", "betweenNodeGroups": "pool"}]);
+    let begun = || {
+        let mut cluster = running(3, 1, 0, &zones);
+        place_on(&mut cluster, "v1", &["n0", "n1", "n2"]);
+        cluster.broken.insert("v2".to_owned());
+        begin(&mut cluster, "v2");
+        cluster
+    };
+    // It is blocked, and its pod is drained.
+    let mut cluster = begun();
+    cluster.pod(1).facts.ready = false;
+    cluster.step();
+    cluster.pods.remove(0);
+    cluster.broken.clear();
+    cluster.settle();
+    assert_held_at(&cluster, "zones.n1");
+    // It is paused meanwhile.
+    let mut cluster = begun();
+    cluster.edit(|spec| spec.paused = true);
+    cluster.step();
+    cluster.pods.remove(0);
+    cluster.broken.clear();
+    cluster.settle();
+    cluster.edit(|spec| spec.paused = false);
+    cluster.settle();
+    assert_held_at(&cluster, "zones.n1");
+    // It is scaled down and up again.
+    let mut cluster = begun();
+    scale(&mut cluster, 2);
+    cluster.broken.clear();
+    cluster.settle();
+    scale(&mut cluster, 3);
+    assert_held_at(&cluster, "zones.n1");
+}
+
+#[test]
+fn a_pod_whose_node_is_gone_can_get_behind_a_place() {
+    let place = json!([{"name": "gate", "beforeNodes": {"matchLabels": {"pool": "n1"}}}]);
+    let mut cluster = running(3, 1, 0, &place);
+    place_on(&mut cluster, "v1", &["n0", "n0", "n1"]);
+    let gone = cluster.nodes.remove("n1").unwrap();
+    cluster.pod(2).facts.ready = false;
+    begin(&mut cluster, "v2");
+    cluster.nodes.insert("n1".into(), gone);
+    cluster.settle();
+    assert_held_at(&cluster, "gate");
 }
 
 #[test]

@@ -267,10 +267,10 @@ fn rollout_points() -> Part {
 fn rollout_node_groups() -> Part {
     Part {
         at: "status.rollout.nodeGroups",
-        whole: json!({"label": "zone", "open": true, "group": "zone-a", "begun": true}),
+        whole: json!({"label": "zone", "open": true, "group": "zone-a", "pods": 3}),
         required: &["label"],
         wrap: |groups| rollout_with("nodeGroups", groups),
-        numbers: &[],
+        numbers: &["pods"],
         broken: vec![],
         limits: &[("label", limits::NAME), ("group", limits::NAME)],
     }
