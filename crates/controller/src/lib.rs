@@ -6,6 +6,9 @@
 //!
 //! Several controllers can run in one process, each with its own [`Options`].
 
+/// What is logged by default. The client library logs answers that it cannot read, as a whole: the error has the cause.
+pub const LOG_FILTER: &str = "info,kube_client=error";
+
 mod cache;
 mod client;
 mod events;

@@ -14,9 +14,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use ordereddeployment_api::parse_pause_duration;
 use ordereddeployment_controller::{
-    Apart, Candidate, Controller, Credentials, Error, Family, Fence, Health, Limiter, Limits, Metrics,
-    NodeCosts, Options, RulesSource, Timing, client, client_config, counted, identity, kubeconfig, plainly,
-    serve,
+    Apart, Candidate, Controller, Credentials, Error, Family, Fence, Health, LOG_FILTER, Limiter, Limits,
+    Metrics, NodeCosts, Options, RulesSource, Timing, client, client_config, counted, identity, kubeconfig,
+    plainly, serve,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -337,18 +337,22 @@ async fn config(path: Option<&Path>) -> Result<Config> {
         Ok(read) => Config::from_custom_kubeconfig(read, &options)
             .await
             .with_context(|| format!("cannot use {named}"))?,
-        Err(error) if path.is_some() => {
-            return Err(error).with_context(|| format!("cannot read {named}"));
-        }
-        Err(_) => {
-            Config::infer().await.context("cannot find a cluster: give --kubeconfig, or run inside one")?
+        Err(error) => {
+            // The first line is the message; the parser adds an excerpt of the document, which has credentials.
+            let message = error.to_string();
+            let message = message.lines().next().unwrap_or_default();
+            match Config::incluster() {
+                Ok(config) if path.is_none() => config,
+                _ if path.is_some() => bail!("cannot read {named}: {message}"),
+                _ => bail!("cannot find a cluster: {message}: give --kubeconfig, or run inside one"),
+            }
         }
     };
     Ok(client_config(config))
 }
 
 fn log(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
     let has_colors =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
     let subscriber =

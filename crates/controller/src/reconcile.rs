@@ -128,7 +128,7 @@ pub(crate) async fn reconcile(
     ctx.metrics.reconciles.with_label_values(&[result]).inc();
     ctx.metrics.reconcile_duration.observe(started.elapsed().as_secs_f64());
     if let Ok(Outcome::Idle(_) | Outcome::Nothing) = end {
-        state.failures = 0;
+        (state.failures, state.error) = (0, None);
     } else if !matches!(end, Ok(Outcome::Unfinished | Outcome::Deferred(_) | Outcome::Refused(_))) {
         // A refused eviction has its own backoff. Other requests may fail in turn with it, and keep theirs.
         state.failures = state.failures.saturating_add(1);
@@ -148,7 +148,13 @@ pub(crate) async fn reconcile(
         Err(error) if error.is_not_leading() => after(NOT_LEADING),
         Err(error) => {
             let wait = backoff::after(state.failures).max(asked);
-            tracing::warn!(%error, ?wait, "will try again");
+            let error = error.to_string();
+            if state.error.as_ref() == Some(&error) {
+                tracing::debug!(%error, ?wait, "will try again");
+            } else {
+                tracing::warn!(%error, ?wait, "will try again");
+            }
+            state.error = Some(error);
             after(wait)
         }
     }

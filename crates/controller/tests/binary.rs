@@ -139,3 +139,24 @@ async fn nodecosts_without_a_config_map_is_an_error() {
         assert!(!output.status.success() && said.contains(error), "{more}: {said}");
     }
 }
+
+#[tokio::test]
+async fn a_kubeconfig_that_cannot_be_read_is_not_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, "users:\n- name: me\n  user: {token: secret-token, broken\n").unwrap();
+    let program = || {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_ordered-controller-manager"));
+        program.env_remove("RUST_LOG").env_remove("KUBECONFIG").env_remove("KUBERNETES_SERVICE_HOST");
+        program
+    };
+    for command in [program().arg("--kubeconfig").arg(&kubeconfig), program().env("KUBECONFIG", &kubeconfig)]
+    {
+        let output = command.output().await.unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            !output.status.success() && !text.contains("secret-token") && text.contains("cannot"),
+            "{text}"
+        );
+    }
+}

@@ -266,7 +266,7 @@ impl Requests {
         let params = PostParams { dry_run, field_manager: None };
         let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
         let request = Request::new(K::Wire::url_path(&(), Some(namespace))).create(&params, body);
-        K::of(self.send(self.client.request(request.map_err(kube::Error::BuildRequest)?)).await?)
+        of(self.send(self.client.request(request.map_err(kube::Error::BuildRequest)?)).await?)
     }
 
     pub(crate) async fn patch<K: FromResponse>(
@@ -276,7 +276,7 @@ impl Requests {
         patch: &Value,
     ) -> Result<K, RequestError> {
         let api = self.api::<K::Wire>(namespace);
-        K::of(self.send(api.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await?)
+        of(self.send(api.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await?)
     }
 
     pub(crate) async fn patch_status<K: FromResponse>(
@@ -286,7 +286,7 @@ impl Requests {
         patch: &Value,
     ) -> Result<K, RequestError> {
         let api = self.api::<K::Wire>(namespace);
-        K::of(self.send(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await?)
+        of(self.send(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await?)
     }
 
     /// Patches the status of a set of this family.
@@ -497,4 +497,14 @@ fn knows_no_eviction(status: &kube::core::Status, pod: &str) -> bool {
         400 | 415 => status.message.contains("Eviction") && status.message.contains("policy/v1"),
         _ => false,
     }
+}
+
+/// The object of an answer. Something between can answer 200 with anything: then it is not known what happened.
+fn of<K: FromResponse>(answer: K::Wire) -> Result<K, RequestError> {
+    if answer.meta().name.is_none() {
+        return Err(
+            kube::Error::Service("the answer is not from an API server: it is no object".into()).into()
+        );
+    }
+    K::of(answer)
 }

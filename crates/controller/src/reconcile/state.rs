@@ -172,6 +172,8 @@ pub(crate) struct ObjectState {
     pub(crate) publishes_at: Option<Instant>,
     /// Failures in a row.
     pub(crate) failures: u32,
+    /// The last error of these, which is logged once.
+    pub(crate) error: Option<String>,
     /// The end of the wait that a `Retry-After` answer asked for.
     pub(crate) not_before: Option<Instant>,
     pub(crate) warned: Warned,
@@ -214,6 +216,7 @@ impl ObjectState {
             published: None,
             publishes_at: None,
             failures: 0,
+            error: None,
             not_before: None,
             warned: Warned::new(),
         }

@@ -3,8 +3,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures::StreamExt;
 use futures::future::BoxFuture;
+use futures::stream::iter;
 use http::{Method, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -58,9 +64,13 @@ pub enum RequestFault {
     Response(u16),
     /// It does not arrive: the server sheds it under load, and asks to wait that many seconds.
     Shed(u32),
-    /// The same for a create: its name exists.
+    /// It does not arrive, and something between answers with this code, content type and text.
+    Answer(u16, &'static str, &'static str),
+    /// The same with 200, and a byte a second.
+    Trickle(&'static str),
+    /// It does not arrive: the name of what it creates exists.
     NameTaken,
-    /// The same for a create: its namespace is being deleted.
+    /// It does not arrive: the namespace is being deleted.
     NamespaceTerminates,
     /// It does not arrive, and there is no answer.
     NoResponse,
@@ -107,7 +117,7 @@ impl FaultInjector {
         Client::new(service, "default")
     }
 
-    async fn send(&self, inner: &Client, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    async fn send(&self, inner: &Client, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
         let (head, body) = request.into_parts();
         let mut body = body.collect_bytes().await?;
         let mut info = RequestInfo {
@@ -128,15 +138,28 @@ impl FaultInjector {
                     body = serde_json::to_vec(&changed)?.into();
                     info.body = changed;
                 }
-                RequestFault::Response(code) => return Ok(refusal(code, None)),
+                RequestFault::Response(code) => return Ok(whole(refusal(code, None))),
                 RequestFault::Shed(seconds) => {
                     let answer = Response::builder().status(429).header("Retry-After", seconds);
-                    return Ok(
-                        answer.body(Body::from(b"Too many requests, please try again later.".to_vec()))?
-                    );
+                    let text = b"Too many requests, please try again later.".to_vec();
+                    return Ok(whole(answer.body(Body::from(text))?));
                 }
-                RequestFault::NamespaceTerminates => return Ok(refusal(403, Some("NamespaceTerminating"))),
-                RequestFault::NameTaken => return Ok(refusal(409, Some("AlreadyExists"))),
+                RequestFault::Answer(code, content, text) => {
+                    let answer = Response::builder().status(code).header("Content-Type", content);
+                    let answer = answer.header("Location", "http://portal.example/");
+                    return Ok(whole(answer.body(Body::from(text.as_bytes().to_vec()))?));
+                }
+                RequestFault::Trickle(text) => {
+                    let bytes = iter(text.as_bytes()).then(async |byte| {
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        Ok(Frame::data(Bytes::copy_from_slice(&[*byte])))
+                    });
+                    return Ok(Response::new(UnsyncBoxBody::new(StreamBody::new(bytes))));
+                }
+                RequestFault::NamespaceTerminates => {
+                    return Ok(whole(refusal(403, Some("NamespaceTerminating"))));
+                }
+                RequestFault::NameTaken => return Ok(whole(refusal(409, Some("AlreadyExists")))),
                 RequestFault::NoResponse => std::future::pending().await,
             }
         }
@@ -144,8 +167,15 @@ impl FaultInjector {
         if !answers_after.is_zero() {
             tokio::time::sleep(answers_after).await;
         }
-        Ok(answer)
+        Ok(whole(answer))
     }
+}
+
+/// The body of an answer.
+type Answer = UnsyncBoxBody<Bytes, BoxError>;
+
+fn whole(answer: Response<Body>) -> Response<Answer> {
+    answer.map(|body| body.map_err(BoxError::from).boxed_unsync())
 }
 
 fn refusal(code: u16, reason: Option<&str>) -> Response<Body> {

@@ -7,6 +7,7 @@
 )]
 
 mod access;
+mod answers;
 mod backups;
 mod batches;
 mod claims;
