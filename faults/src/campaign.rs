@@ -208,6 +208,24 @@ const COMBINATIONS: &[fn(&mut Case)] = &[
         case.faults.push(kill(2000));
         case.faults.push(Fault::Compaction { at: 2500 });
     },
+    // Every request fails for ten minutes.
+    |case| {
+        let effect = RequestFault::Response {
+            code: 503,
+            reason: "ServiceUnavailable".to_owned(),
+            message: "no healthy upstream".to_owned(),
+            applied: false,
+        };
+        let matcher = RequestMatcher::default();
+        case.faults.push(Fault::Request { matcher, skip: 40, times: 100_000, effect });
+        case.faults.push(Fault::Action { at: 600_000, action: UserAction::NoAction, undo: None });
+    },
+    // The Lease is answered late.
+    |case| {
+        case.cluster.instances = 2;
+        let matcher = RequestMatcher::of("", "leases", "");
+        case.faults.push(Fault::Latency { matcher, before: 0, after: 3000 });
+    },
     // The CRDs are older than the controller: the server drops unknown fields until they are updated.
     |case| {
         let matcher = RequestMatcher::of("patch", "ordereddeployments", "status");

@@ -18,6 +18,8 @@ pub struct Log {
     pub decisions: Vec<DecisionRecord>,
     /// Everything else, in order.
     pub events: Vec<RunEvent>,
+    /// How many warnings and errors the controllers logged.
+    pub lines: usize,
     /// How many writes the controllers sent, as [`Fault::Crash`](crate::case::Fault::Crash) counts them.
     pub writes: u32,
 }

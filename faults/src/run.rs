@@ -13,6 +13,8 @@ use ordereddeployment_controller::{Clock, DecisionLog};
 use ordereddeployment_sandbox::{self as sandbox, Collector, Commit, NodeSpec, Sandbox};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
 
 use crate::case::{Case, Fault, Forgery, Span, UserAction, WaitFor, WatchFault};
 use crate::injector::FaultInjector;
@@ -62,7 +64,11 @@ pub enum Error {
 pub fn run(case: &Case) -> Result<Log, Error> {
     let alone = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        runtime.map_err(Error::Runtime)?.block_on(play(case))
+        let lines = Arc::new(AtomicUsize::new(0));
+        let counter = tracing_subscriber::registry().with(Lines(Arc::clone(&lines)));
+        let _counted = tracing::subscriber::set_default(counter);
+        let log = runtime.map_err(Error::Runtime)?.block_on(play(case))?;
+        Ok(Log { lines: lines.load(Ordering::Relaxed), ..log })
     };
     let done = std::thread::scope(|scope| scope.spawn(alone).join());
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -120,6 +126,16 @@ impl LogWriter {
                 log.decisions.push(decided);
             });
         })
+    }
+}
+
+/// Counts the warnings and errors of this thread.
+struct Lines(Arc<AtomicUsize>);
+
+impl<S: tracing::Subscriber> Layer<S> for Lines {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        let counts = *event.metadata().level() <= tracing::Level::WARN;
+        self.0.fetch_add(usize::from(counts), Ordering::Relaxed);
     }
 }
 

@@ -51,6 +51,7 @@ const ORACLES: &[(&str, Oracle)] = &[
     ("deletes::equal_templates", deletes::equal_templates),
     ("steady_state::panics", steady_state::panics),
     ("steady_state::write_storms", steady_state::write_storms),
+    ("steady_state::outages", steady_state::outages),
     ("steady_state::writes_at_rest", steady_state::writes_at_rest),
     ("convergence::complete_or_explained", convergence::complete_or_explained),
     ("outcome::as_expected", outcome::as_expected),

@@ -16,6 +16,10 @@ const PER_START: usize = 40;
 const PER_CHANGE: usize = 8;
 /// A refused write is repeated every 30 s, with an event.
 const PER_MINUTE: i64 = 3;
+/// The maximum number of requests that fail, and of warnings that are logged: in each run, for each start of an instance, and for each
+/// minute. The cause of an outage does not matter.
+const REFUSED: (usize, usize, i64) = (300, 60, 30);
+const LOGGED: (usize, usize, i64) = (60, 30, 6);
 /// The maximum number of status updates of one object per second.
 const PER_SECOND: usize = 40;
 /// How long nothing must have happened in the cluster before it is at rest.
@@ -69,6 +73,27 @@ pub(super) fn write_storms(history: &History<'_>) -> Vec<Violation> {
         found("S12", window[0].record.at, format!("more than {PER_SECOND} status updates in a second"))
     }));
     found_all
+}
+
+/// S12: an outage costs requests and lines of the log by its length.
+pub(super) fn outages(history: &History<'_>) -> Vec<Violation> {
+    let events = &history.log.events;
+    let ended = history.log.event(&RunEventKind::FaultsEnded);
+    let (Some(first), Some(last)) = (events.first(), ended) else { return Vec::new() };
+    let of = |is_it: &dyn Fn(&RunEventKind) -> bool| events.iter().filter(|event| is_it(&event.kind)).count();
+    let starts = of(&|kind| matches!(kind, RunEventKind::InstanceStarted(_)));
+    let refused =
+        of(&|kind| matches!(kind, RunEventKind::FaultInjected(what) if what.starts_with("Response")));
+    let minutes = last.at.duration_since(first.at).as_mins();
+    let max = |(run, start, minute): (usize, usize, i64)| {
+        run + start * starts + usize::try_from(minute * minutes).unwrap_or(0)
+    };
+    let counts = [("requests failed", refused, REFUSED), ("warnings were logged", history.log.lines, LOGGED)];
+    let counts = counts.map(|(what, count, limit)| (what, count, max(limit)));
+    let exceeded = counts.into_iter().filter(|(_, count, max)| count > max);
+    exceeded
+        .map(|(what, count, max)| found("S12", last.at, format!("{count} {what}, the maximum is {max}")))
+        .collect()
 }
 
 fn is_by_controller(history: &History<'_>, request: Option<usize>) -> bool {

@@ -143,7 +143,12 @@ fn mutation(rng: &mut StdRng) -> RequestFault {
 
 /// The latency of all requests, or of some. It is shorter than the timeout of the client.
 pub(super) fn latency(rng: &mut StdRng) -> Fault {
-    let matcher = if rng.random_range(0..2) == 0 { any(rng) } else { RequestMatcher::default() };
+    let matcher = match rng.random_range(0..5) {
+        0 | 1 => any(rng),
+        // The leader keeps its Lease.
+        2 => RequestMatcher::of("", "leases", ""),
+        _ => RequestMatcher::default(),
+    };
     Fault::Latency { matcher, before: one(rng, &[0, 20, 300, 3000]), after: one(rng, &[0, 20, 300, 3000]) }
 }
 
