@@ -120,6 +120,7 @@ impl Front {
             RequestFault::None => false,
         };
         let Ok(response) = self.forward(request, &info).await else { return Err(Broken) };
+        tokio::time::sleep(self.rules.lateness(&info)).await;
         if loses {
             // The server has processed the request and has responded; the client gets no response.
             let _ = response.into_body().collect().await;

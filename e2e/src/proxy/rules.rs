@@ -45,6 +45,7 @@ pub struct Written {
 pub struct Rules {
     delays: Mutex<BTreeMap<String, Duration>>,
     faults: Mutex<Vec<Fault>>,
+    late: Mutex<Option<(RequestMatcher, Duration)>>,
     evictions: Mutex<BTreeMap<String, Bytes>>,
     frozen: watch::Sender<Option<RequestMatcher>>,
     /// The number of requests that were held so far.
@@ -61,7 +62,7 @@ pub struct Rules {
 impl Default for Rules {
     fn default() -> Self {
         let (frozen, cut) = (watch::Sender::new(None), watch::Sender::new(()));
-        let evictions = Mutex::default();
+        let (late, evictions) = (Mutex::default(), Mutex::default());
         let held_back = watch::Sender::new(0);
         let (stalled, given_up) = (watch::Sender::new(false), watch::Sender::new(0));
         let (pending, written) = (Mutex::default(), Mutex::default());
@@ -70,6 +71,7 @@ impl Default for Rules {
         Self {
             delays,
             faults,
+            late,
             evictions,
             frozen,
             held_back,
@@ -88,6 +90,11 @@ impl Rules {
     /// delay.
     pub fn delay_watch(&self, plural: &str, delay: Duration) {
         lock(&self.delays).insert(plural.to_owned(), delay);
+    }
+
+    /// From now on, clients receive the responses to matching requests this much later. The server gets the requests at once.
+    pub fn answer_late(&self, matching: RequestMatcher, delay: Duration) {
+        *lock(&self.late) = Some((matching, delay));
     }
 
     /// Holds matching requests and watch events until [`Self::thaw`].
@@ -224,6 +231,11 @@ impl Rules {
 
     pub(super) fn delay(&self, info: &RequestInfo) -> Duration {
         lock(&self.delays).get(&info.plural).copied().unwrap_or_default()
+    }
+
+    pub(super) fn lateness(&self, info: &RequestInfo) -> Duration {
+        let late = lock(&self.late);
+        late.as_ref().filter(|(matching, _)| matching.is(info)).map_or(Duration::ZERO, |(_, delay)| *delay)
     }
 
     /// Waits while the request is frozen, then returns what to do with it.

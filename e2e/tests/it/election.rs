@@ -9,6 +9,7 @@ use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube_runtime::watcher;
+use serde_json::json;
 
 const LEASE: Duration = Duration::from_secs(4);
 const ARGUMENTS: [&str; 4] =
@@ -116,8 +117,34 @@ async fn a_candidate_without_permission_for_the_lease_reports_it_and_leads_when_
     assert_eq!(rules.faults_left(), 0);
 }
 
+async fn a_leader_whose_lease_is_answered_after_three_seconds_leads_on(server: Server) {
+    let cluster = TestCluster::start(server).await.unwrap();
+    let mut first = cluster.start_manager_with(&["--leader-elect"]).unwrap();
+    first.until_logged("acquired lease").await.unwrap();
+    let (holder, since) = leader(&cluster, None).await;
+    cluster.apply(&json!({"replicas": 2})).await.unwrap();
+    cluster.complete("web", 2).await.unwrap();
+    let leases = RequestMatcher { plural: Some("leases"), ..RequestMatcher::default() };
+    cluster.proxy.rules().answer_late(leases, Duration::from_secs(3));
+    // Longer than a Lease that nobody renews, by its renewals.
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let changes = watcher::watch_object(leases, "ordered-controller-manager");
+    futures::pin_mut!(changes);
+    while since.elapsed() < Duration::from_secs(20) {
+        let lease = changes.next().await.unwrap().unwrap().unwrap();
+        assert_eq!(lease.spec.unwrap().holder_identity, Some(holder.clone()));
+    }
+    let scaled = Instant::now();
+    cluster.scale(3).await.unwrap();
+    cluster.until_pods("three pods", |pods| pods.len() == 3).await.unwrap();
+    println!("a Lease that is answered after 3 s: scaled after {:?}", scaled.elapsed());
+    assert!(scaled.elapsed() <= Duration::from_secs(1));
+    assert!(first.runs().unwrap());
+}
+
 on_both!(
-    a_candidate_without_permission_for_the_lease_reports_it_and_leads_when_granted;
+    a_candidate_without_permission_for_the_lease_reports_it_and_leads_when_granted,
+    a_leader_whose_lease_is_answered_after_three_seconds_leads_on;
     alone on a real server:
     a_standby_without_permission_to_watch_the_lease_retries_slowly,
     a_leader_that_receives_sigterm_hands_over_within_a_second,
