@@ -70,7 +70,8 @@ pub(crate) fn begin(inventory: &Inventory<'_>, changes: &PodChanges) -> Option<D
     Some(Decision::Record(Record { status, events: Vec::new() }))
 }
 
-/// Until the rollout deletes an old pod, or one is missing, the group that comes first is open: pods that have no node yet can form another one.
+/// Until the rollout deletes an old pod, or one is missing, the group that comes first is open: pods that have no node yet can form
+/// another one.
 pub(crate) fn see(inventory: &Inventory<'_>, rollout: &mut Rollout, sight: Sight) {
     let mut declared = inventory.spec.strategy.points();
     let point = declared.find_map(|point| Some((point, point.between_node_groups.as_ref()?)));

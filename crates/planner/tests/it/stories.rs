@@ -500,6 +500,7 @@ fn a_place_whose_pods_are_drained_still_holds_and_an_event_says_so() {
         },
     });
     let mut cluster = Cluster::new(&spec);
+    cluster.nodes.insert("n3".into(), ordereddeployment_sorter::NodeFacts::default());
     cluster.settle();
     for pod in &mut cluster.pods {
         let is_of_pool = pod.facts.node.as_deref() == Some("n1");
