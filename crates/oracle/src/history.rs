@@ -41,6 +41,8 @@ pub struct History {
     open: Option<String>,
     /// The pods that the last decision deletes for the rollout, with their groups of nodes.
     asked: BTreeMap<String, String>,
+    /// The places that were ahead of a rollout before that did not end. Their pods can be missing.
+    were_ahead: BTreeSet<String>,
     /// The replicas when it looked last.
     last: i64,
     /// Whether the template of the rollout served last, before it or in it.
@@ -294,11 +296,22 @@ impl History {
             || !self.limits(view).is_empty();
         let is_at_zero = view.desired == 0 || view.pods.is_empty();
         let is_suspended = (self.is_rollout || self.aborts) && is_at_zero && is_ahead;
+        let serves = self.served.last().is_some_and(|(served, _)| *served == self.template);
+        // A rollout back to what served has no points, and keeps those that were ahead.
+        let goes_back = self.is_return && self.is_rollout;
+        let has_ended = self.aborts || (serves && !goes_back);
         let kept = std::mem::take(&mut self.points);
+        if has_ended || !goes_back {
+            self.were_ahead.clear();
+        }
         if is_suspended {
             let counted =
                 kept.into_iter().filter(|(_, number)| matches!(number, Some(Number::Counted { .. })));
             self.points = counted.map(|((name, _), number)| ((name, 1), number)).collect();
+        } else if !has_ended {
+            let is_place = |number| matches!(number, Some(Number::Counted { side: Side::Place, .. }));
+            let places = kept.into_iter().filter(|(_, number)| is_place(*number));
+            self.were_ahead.extend(places.map(|((name, _), _)| name));
         }
         self.idle.clear();
         self.times = self.points.keys().cloned().collect();
@@ -473,10 +486,19 @@ impl History {
                 let share = number_of(view, point, &old, at.unwrap_or(old.len()));
                 let key = (name.clone(), self.times.get(&name).copied().unwrap_or(1));
                 let is_idle = self.idle.contains(&key);
-                let is_none = at.is_none() && (is_idle || (view.desired > 0 && share >= view.desired));
+                let was_ahead = !is_grouped && self.were_ahead.contains(&name);
+                let is_none =
+                    at.is_none() && !was_ahead && (is_idle || (view.desired > 0 && share >= view.desired));
                 let number = Number::Counted { limit: share, replicas: view.desired, side };
                 let what = if is_grouped { What::Group } else { What::Place };
                 self.first_seen(&name, what, (!is_none).then_some(number));
+                if let Some(Some(Number::Counted { limit, replicas, side: Side::Place })) =
+                    self.points.get_mut(&key)
+                    && was_ahead
+                    && *limit >= *replicas
+                {
+                    (*limit, *replicas) = (share, view.desired);
+                }
                 if let Some(Some(Number::Counted { limit, replicas, side: Side::Group })) =
                     self.points.get_mut(&key)
                     && self.open.is_none()

@@ -106,7 +106,7 @@ fn retry(inventory: &Inventory<'_>, requested: i64) -> Decision {
     history::clear(&mut status);
     let revision = history::number_after_all(inventory);
     // It begins anew: all points are ahead. Without pods, those that were stay.
-    let points = if inventory.is_at_zero() { history::carried(inventory, revision) } else { Vec::new() };
+    let points = history::carried(inventory, revision, inventory.is_at_zero());
     status.rollout = Some(Rollout {
         revision,
         // Without an old pod and a revision to go back to, there is nothing to hold.

@@ -24,6 +24,22 @@ pub(crate) enum Sight {
 /// What a rollout that begins now keeps: the group of the rollout before, unless a revision serves, or its abort is carried out.
 pub(crate) fn kept(inventory: &Inventory<'_>) -> Option<NodeGroups> {
     let rollout = inventory.status.rollout.as_ref()?;
+    if is_settled(inventory) {
+        return None;
+    }
+    let known = rollout.node_groups.clone().map(|groups| NodeGroups {
+        // Pods without the label have the id of the point for groups that no pod shows.
+        open: groups.open && groups.group.is_some(),
+        ..groups
+    });
+    // The rollout before can have replaced pods of any group.
+    let label = inventory.spec.strategy.node_group_label().filter(|_| inventory.back.is_some());
+    known.or_else(|| label.map(closed))
+}
+
+/// Whether the last rollout is over: its revision has served, or its abort is carried out.
+pub(crate) fn is_settled(inventory: &Inventory<'_>) -> bool {
+    let Some(rollout) = &inventory.status.rollout else { return true };
     let serves = if served::is_unrecorded(&inventory.snapshot.sets) {
         rollout.completed
     } else {
@@ -35,17 +51,7 @@ pub(crate) fn kept(inventory: &Inventory<'_>) -> Option<NodeGroups> {
         let wanted = inventory.bounds.desired.max(sizes::last_replicas(rollout).into());
         there > 0 && there == inventory.active() && there >= wanted
     };
-    if serves || inventory.status.aborted.as_ref().is_some_and(is_undone) {
-        return None;
-    }
-    let known = rollout.node_groups.clone().map(|groups| NodeGroups {
-        // Pods without the label have the id of the point for groups that no pod shows.
-        open: groups.open && groups.group.is_some(),
-        ..groups
-    });
-    // The rollout before can have replaced pods of any group.
-    let label = inventory.spec.strategy.node_group_label().filter(|_| inventory.back.is_some());
-    known.or_else(|| label.map(closed))
+    serves || inventory.status.aborted.as_ref().is_some_and(is_undone)
 }
 
 /// No group is open.

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use ordereddeployment_api::{
-    AheadPoint, CompleteRevision, OrderedDeploymentStatus, PodDeletion, Rollout, Scaling,
+    AheadPoint, CompleteRevision, OrderedDeploymentStatus, PodDeletion, Rollout, Scaling, Share,
     names::{condition, reason},
 };
 
@@ -11,7 +11,7 @@ use crate::ids::Id;
 use crate::inventory::Inventory;
 use crate::phase::{Phase, State};
 use crate::sizes::{self, Sizes};
-use crate::{Decision, Event, Record, SetChange, conditions, events, groups, served};
+use crate::{Decision, Event, Record, SetChange, conditions, events, groups, points, served};
 
 /// A new template starts a new rollout. One write sets its identity and clears the hold, the passed points and any resume
 /// request, before a resume is processed. If another template has the same hash, the collision count distinguishes them.
@@ -53,7 +53,7 @@ pub(crate) fn begin(state: &State<'_, '_>) -> Option<Decision> {
             && inventory.old_count() == 0
             && (inventory.back.is_none() || !is_on)
             && !inventory.waits_for_its_set(),
-        points: Some(if is_suspended { carried(inventory, revision) } else { Vec::new() }),
+        points: Some(carried(inventory, revision, is_suspended)),
         node_groups: groups::kept(inventory),
         // A scaling in progress continues.
         scaling: before.and_then(|before| before.scaling),
@@ -124,13 +124,17 @@ pub(crate) fn last_replicas(inventory: &Inventory<'_>) -> i32 {
     sizes::last_replicas(rollout).min(sizes.fold(0, i32::saturating_add))
 }
 
-/// In a suspension, the marks and places that were ahead stay ahead: with the number of the rollout that begins.
-pub(crate) fn carried(inventory: &Inventory<'_>, revision: i64) -> Vec<AheadPoint> {
-    let stored = inventory.status.points();
-    let kept = stored.filter(|point| point.share.is_some());
+/// What stays ahead of the rollout that begins: in a suspension, the marks and places; else, while the rollout before is not over, the
+/// places that are no groups of nodes. These are counted anew, but none of them is empty: its pod can be missing.
+pub(crate) fn carried(inventory: &Inventory<'_>, revision: i64, is_suspended: bool) -> Vec<AheadPoint> {
+    let is_over = inventory.aborted().is_some() || groups::is_settled(inventory);
+    let stored = inventory.status.points().filter(|point| point.share.is_some());
+    let kept = stored.filter(|point| is_suspended || (!is_over && points::is_place(inventory, point)));
+    let replicas = inventory.spec.replicas.max(1);
     let renamed = kept.filter_map(|point| {
-        let id = Id { revision, time: 1, ..Id::parse(&point.id)? };
-        Some(AheadPoint { id: id.to_string(), ..point.clone() })
+        let id = Id { revision, time: 1, ..Id::parse(&point.id)? }.to_string();
+        let anew = Some(Share { limit: replicas, replicas });
+        Some(AheadPoint { id, share: if is_suspended { point.share } else { anew }, ..point.clone() })
     });
     renamed.collect()
 }

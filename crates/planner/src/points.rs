@@ -335,6 +335,13 @@ fn unstored<'c>(inventory: &'c Inventory<'_>) -> impl Iterator<Item = Ahead<'c>>
     marks.chain(places)
 }
 
+/// Whether it is a declared place that is no group of nodes.
+pub(crate) fn is_place(inventory: &Inventory<'_>, point: &AheadPoint) -> bool {
+    let place = Id::parse(&point.id).and_then(|id| Place::named(inventory, id.name));
+    let is_place = place.is_some_and(|place| place.point.between_node_groups.is_none());
+    is_place && point.side.is_none() && point.share.is_some()
+}
+
 /// How many of these old pods, given in order, are of revisions that never served; 0 if all of them are.
 pub(crate) fn first_served(old: &[RankedPod<'_>]) -> usize {
     old.iter().position(|ranked| ranked.served).unwrap_or(0)

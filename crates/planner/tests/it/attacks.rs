@@ -881,6 +881,7 @@ fn a_place_that_is_empty_stays_so_while_the_rollout_replaces_pods() {
     }
     // A bad canary there is no pod of the place either.
     let mut cluster = running(10, 1, 0, &gate);
+    cluster.nodes.insert("n3".into(), NodeFacts::default());
     cluster.broken.insert("v2".to_owned());
     cluster.set_image("v2");
     cluster.settle();
@@ -1560,4 +1561,17 @@ fn a_place_that_comes_back_after_a_number_is_another_point() {
     write_points(&mut cluster, &gate(0));
     cluster.settle();
     assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("gate@2.3"), 0));
+}
+
+#[test]
+fn a_correction_keeps_a_place_whose_pod_is_missing() {
+    let place = json!([{"name": "gate", "beforeNodes": {"matchLabels": {"pool": "n1"}}}]);
+    let mut cluster = running(4, 1, 0, &place);
+    place_on(&mut cluster, "v1", &["n0", "n0", "n0", "n1"]);
+    cluster.broken.insert("v2".to_owned());
+    begin(&mut cluster, "v2");
+    cluster.pods.retain(|pod| pod.facts.node.as_deref() != Some("n1"));
+    cluster.set_image("v3");
+    cluster.settle();
+    assert_held_at(&cluster, "gate");
 }
