@@ -194,7 +194,7 @@ impl Seen<'_, '_> {
         let is_it = |kept: &&mut AheadPoint| Id::parse(&kept.id).is_some_and(|id| id.name == name);
         let kept = self.points().iter_mut().filter(|kept| points::is_place(inventory, kept)).find(is_it);
         let Some(share) = kept.and_then(|kept| kept.share.as_mut()) else { return };
-        if share.limit >= share.replicas {
+        if share.limit >= share.replicas.max(1) {
             let ahead = place.first_counted(inventory, old).unwrap_or(old.len());
             *share = points::number_of(inventory, place.point, ahead);
         }

@@ -1575,3 +1575,15 @@ fn a_correction_keeps_a_place_whose_pod_is_missing() {
     cluster.settle();
     assert_held_at(&cluster, "gate");
 }
+
+#[test]
+fn a_place_that_was_counted_without_replicas_keeps_its_number() {
+    let mut cluster = running(2, 1, 0, &json!([{"name": "gate", "beforePriority": 0}]));
+    cluster.prioritize(&[1, 0]);
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.set_image("v2");
+    cluster.step();
+    cluster.edit(|spec| spec.replicas = 2);
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("gate@2"), 0));
+}
