@@ -245,7 +245,12 @@ impl History {
             self.paused = None;
         }
         if self.is_rollout && !self.aborts {
-            if spec.strategy.points().all(|point| knows_nodes(&view, point)) {
+            // A request to abort is taken before any point is seen.
+            let own = view.status.rollout.as_ref().map(|rollout| rollout.revision);
+            let is_asked = !is_new
+                && view.status.abort_requested.is_some_and(|asked| Some(asked) == own)
+                && self.back(&view).is_some();
+            if !is_asked && spec.strategy.points().all(|point| knows_nodes(&view, point)) {
                 self.see(&view);
             }
             let holds = view.old().next().is_some()
