@@ -301,12 +301,11 @@ impl History {
             || !self.limits(view).is_empty();
         let is_at_zero = view.desired == 0 || view.pods.is_empty();
         let is_suspended = (self.is_rollout || self.aborts) && is_at_zero && is_ahead;
-        let serves = self.served.last().is_some_and(|(served, _)| *served == self.template);
         // A rollout back to what served has no points, and keeps those that were ahead.
-        let goes_back = self.is_return && self.is_rollout;
-        let has_ended = self.aborts || (serves && !goes_back);
+        let goes_back = self.is_return && self.is_rollout && !self.aborts;
+        let has_ended = self.aborts || (self.is_return && !self.is_rollout);
         let kept = std::mem::take(&mut self.points);
-        if has_ended || !goes_back {
+        if !goes_back {
             self.were_ahead.clear();
         }
         if is_suspended {
@@ -497,21 +496,19 @@ impl History {
                 let number = Number::Counted { limit: share, replicas: view.desired, side };
                 let what = if is_grouped { What::Group } else { What::Place };
                 self.first_seen(&name, what, (!is_none).then_some(number));
-                if let Some(Some(Number::Counted { limit, replicas, side: Side::Place })) =
-                    self.points.get_mut(&key)
-                    && was_ahead
-                    && *limit >= *replicas
-                {
-                    (*limit, *replicas) = (share, view.desired);
-                }
-                if let Some(Some(Number::Counted { limit, replicas, side: Side::Group })) =
-                    self.points.get_mut(&key)
-                    && self.open.is_none()
-                    && at.is_some()
-                    && share > counted(*limit, *replicas, view.desired)
-                {
-                    // Until a pod is replaced, pods can get their nodes in a group that comes before.
-                    (*limit, *replicas) = (share, view.desired);
+                if let Some(Some(Number::Counted { limit, replicas, side })) = self.points.get_mut(&key) {
+                    let is_anew = match side {
+                        Side::Place => was_ahead && *limit >= *replicas,
+                        // Until a pod is replaced, pods can get their nodes in a group that comes before.
+                        Side::Group => {
+                            let is_larger = share > counted(*limit, *replicas, view.desired);
+                            self.open.is_none() && at.is_some() && is_larger
+                        }
+                        Side::Before | Side::After => false,
+                    };
+                    if is_anew {
+                        (*limit, *replicas) = (share, view.desired);
+                    }
                 }
             }
         }

@@ -127,7 +127,7 @@ pub(crate) fn last_replicas(inventory: &Inventory<'_>) -> i32 {
 /// What stays ahead of the rollout that begins: in a suspension, the marks and places; else, while the rollout before is not over, the
 /// places that are no groups of nodes. These are counted anew, but none of them is empty: its pod can be missing.
 pub(crate) fn carried(inventory: &Inventory<'_>, revision: i64, is_suspended: bool) -> Vec<AheadPoint> {
-    let is_over = inventory.aborted().is_some() || groups::is_settled(inventory);
+    let is_over = inventory.aborts() || groups::is_settled(inventory);
     let stored = inventory.status.points().filter(|point| point.share.is_some());
     let kept = stored.filter(|point| is_suspended || (!is_over && points::is_place(inventory, point)));
     let replicas = inventory.spec.replicas.max(1);

@@ -187,7 +187,7 @@ impl Seen<'_, '_> {
         }
     }
 
-    /// A place that no pod is behind so far, though it was ahead of a rollout that did not end.
+    /// Counts a place again that was ahead of a rollout that did not end, while no pod was behind it so far.
     fn count_anew(&mut self, place: &Place<'_>) {
         let inventory = self.inventory;
         let (name, old) = (place.held().label(), inventory.old());
@@ -296,8 +296,10 @@ impl Seen<'_, '_> {
                 let places: Vec<_> = places.into_iter().filter(|place| !is_open(place)).collect();
                 for place in places {
                     let name = place.held().label();
-                    self.count_anew(&place);
-                    let Some(found) = self.new_id(&name, false) else { continue };
+                    let Some(found) = self.new_id(&name, false) else {
+                        self.count_anew(&place);
+                        continue;
+                    };
                     let at = place.first_counted(inventory, old);
                     let share = points::number_of(inventory, point, at.unwrap_or(old.len()));
                     let shows_none = inventory.bounds.desired > 0 && share.limit >= share.replicas;
