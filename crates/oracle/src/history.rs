@@ -41,8 +41,6 @@ pub struct History {
     open: Option<String>,
     /// The pods that the last decision deletes for the rollout, with their groups of nodes.
     asked: BTreeMap<String, String>,
-    /// The places that were ahead of a rollout before that did not end. Their pods can be missing.
-    were_ahead: BTreeSet<String>,
     /// The replicas when it looked last.
     last: i64,
     /// Whether the template of the rollout served last, before it or in it.
@@ -114,7 +112,7 @@ struct Held {
     point: Key,
     /// What all points allowed when it was first seen, and the replicas.
     share: (i64, i64),
-    /// The largest D since.
+    /// The largest D since, or before, if there are more pods than D yet.
     most: i64,
     /// When it was first seen, less the time without replicas.
     since: Timestamp,
@@ -301,22 +299,24 @@ impl History {
             || !self.limits(view).is_empty();
         let is_at_zero = view.desired == 0 || view.pods.is_empty();
         let is_suspended = (self.is_rollout || self.aborts) && is_at_zero && is_ahead;
-        // A rollout back to what served has no points, and keeps those that were ahead.
-        let goes_back = self.is_return && self.is_rollout && !self.aborts;
+        // A place stays ahead until a revision serves: its pods can be missing.
         let has_ended = self.aborts || (self.is_return && !self.is_rollout);
-        let kept = std::mem::take(&mut self.points);
-        if !goes_back {
-            self.were_ahead.clear();
-        }
-        if is_suspended {
-            let counted =
-                kept.into_iter().filter(|(_, number)| matches!(number, Some(Number::Counted { .. })));
-            self.points = counted.map(|((name, _), number)| ((name, 1), number)).collect();
-        } else if !has_ended {
-            let is_place = |number| matches!(number, Some(Number::Counted { side: Side::Place, .. }));
-            let places = kept.into_iter().filter(|(_, number)| is_place(*number));
-            self.were_ahead.extend(places.map(|((name, _), _)| name));
-        }
+        let now = declared(view);
+        let stays = |name: &str, number| match number {
+            Some(Number::Counted { .. }) if is_suspended => true,
+            Some(Number::Counted { side: Side::Place | Side::Group, .. }) => {
+                // Nothing is taken away by a mistake.
+                let is_place = match now.get(first_of(name)) {
+                    None => view.has_invalid_points,
+                    Some(what) => *what == What::Place && !name.contains('.'),
+                };
+                !has_ended && is_place
+            }
+            _ => false,
+        };
+        let kept = std::mem::take(&mut self.points).into_iter();
+        let kept = kept.filter(|((name, _), number)| stays(name, *number));
+        self.points = kept.map(|((name, _), number)| ((name, 1), number)).collect();
         self.idle.clear();
         self.times = self.points.keys().cloned().collect();
         let points = &self.points;
@@ -490,23 +490,16 @@ impl History {
                 let share = number_of(view, point, &old, at.unwrap_or(old.len()));
                 let key = (name.clone(), self.times.get(&name).copied().unwrap_or(1));
                 let is_idle = self.idle.contains(&key);
-                let was_ahead = !is_grouped && self.were_ahead.contains(&name);
-                let is_none =
-                    at.is_none() && !was_ahead && (is_idle || (view.desired > 0 && share >= view.desired));
+                let is_none = at.is_none() && (is_idle || (view.desired > 0 && share >= view.desired));
                 let number = Number::Counted { limit: share, replicas: view.desired, side };
                 let what = if is_grouped { What::Group } else { What::Place };
                 self.first_seen(&name, what, (!is_none).then_some(number));
-                if let Some(Some(Number::Counted { limit, replicas, side })) = self.points.get_mut(&key) {
-                    let is_anew = match side {
-                        Side::Place => was_ahead && *limit >= *replicas,
-                        // Until a pod is replaced, pods can get their nodes in a group that comes before.
-                        Side::Group => {
-                            let is_larger = share > counted(*limit, *replicas, view.desired);
-                            self.open.is_none() && at.is_some() && is_larger
-                        }
-                        Side::Before | Side::After => false,
-                    };
-                    if is_anew {
+                if let Some(Some(Number::Counted { limit, replicas, side: Side::Group })) =
+                    self.points.get_mut(&key)
+                {
+                    // Until a pod is replaced, pods can get their nodes in a group that comes before.
+                    let is_larger = share > counted(*limit, *replicas, view.desired);
+                    if self.open.is_none() && at.is_some() && is_larger {
                         (*limit, *replicas) = (share, view.desired);
                     }
                 }
@@ -945,7 +938,7 @@ impl History {
             id: hold.id.clone(),
             point,
             share: (share, view.desired),
-            most: view.desired,
+            most: self.desired.max(view.desired),
             since: now,
             seen: now,
             stands: false,

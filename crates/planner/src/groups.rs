@@ -87,8 +87,9 @@ pub(crate) fn see(inventory: &Inventory<'_>, rollout: &mut Rollout, sight: Sight
     }
     let there = narrow(inventory.old_count());
     if let Some(groups) = &mut rollout.node_groups {
-        // An updated pod can take the place of one that is missing.
-        groups.pods = groups.pods.filter(|before| there >= *before).map(|_| there);
+        // An updated pod can take the place of one that is missing, and a pod of a scale-up can hide that one is.
+        let is_whole = inventory.active() >= inventory.bounds.desired;
+        groups.pods = groups.pods.filter(|before| is_whole && there >= *before).map(|_| there);
     }
     let old = inventory.old();
     let Some(first) = points::with_groups(old).next().map(|ranked| ranked.group) else { return };

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use ordereddeployment_api::{
-    AheadPoint, CompleteRevision, OrderedDeploymentStatus, PodDeletion, Rollout, Scaling, Share,
+    AheadPoint, CompleteRevision, OrderedDeploymentStatus, PodDeletion, Rollout, Scaling,
     names::{condition, reason},
 };
 
@@ -124,17 +124,15 @@ pub(crate) fn last_replicas(inventory: &Inventory<'_>) -> i32 {
     sizes::last_replicas(rollout).min(sizes.fold(0, i32::saturating_add))
 }
 
-/// What stays ahead of the rollout that begins: in a suspension, the marks and places; else, while the rollout before is not over, the
-/// places that are no groups of nodes. These are counted anew, but none of them is empty: its pod can be missing.
+/// What stays ahead of the rollout that begins, with its number: in a suspension, the marks and places; else, while the rollout before is
+/// not over, the places that are no groups of nodes. A surge pod of the rejected release hides that a pod behind one is missing.
 pub(crate) fn carried(inventory: &Inventory<'_>, revision: i64, is_suspended: bool) -> Vec<AheadPoint> {
     let is_over = inventory.aborts() || groups::is_settled(inventory);
     let stored = inventory.status.points().filter(|point| point.share.is_some());
     let kept = stored.filter(|point| is_suspended || (!is_over && points::is_place(inventory, point)));
-    let replicas = inventory.spec.replicas.max(1);
     let renamed = kept.filter_map(|point| {
         let id = Id { revision, time: 1, ..Id::parse(&point.id)? }.to_string();
-        let anew = Some(Share { limit: replicas, replicas });
-        Some(AheadPoint { id, share: if is_suspended { point.share } else { anew }, ..point.clone() })
+        Some(AheadPoint { id, ..point.clone() })
     });
     renamed.collect()
 }

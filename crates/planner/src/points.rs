@@ -335,11 +335,13 @@ fn unstored<'c>(inventory: &'c Inventory<'_>) -> impl Iterator<Item = Ahead<'c>>
     marks.chain(places)
 }
 
-/// Whether it is a declared place that is no group of nodes.
+/// Whether it is a place that is no group of nodes, or that an invalid list does not declare.
 pub(crate) fn is_place(inventory: &Inventory<'_>, point: &AheadPoint) -> bool {
-    let place = Id::parse(&point.id).and_then(|id| Place::named(inventory, id.name));
-    let is_place = place.is_some_and(|place| place.point.between_node_groups.is_none());
-    is_place && point.side.is_none() && point.share.is_some()
+    let Some(id) = Id::parse(&point.id).filter(|_| point.side.is_none() && point.share.is_some()) else {
+        return false;
+    };
+    let is_group = |place: Place<'_>| place.point.between_node_groups.is_some();
+    Place::named(inventory, id.name).map_or(!inventory.invalid_points.is_empty(), |place| !is_group(place))
 }
 
 /// How many of these old pods, given in order, are of revisions that never served; 0 if all of them are.

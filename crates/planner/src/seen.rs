@@ -187,19 +187,6 @@ impl Seen<'_, '_> {
         }
     }
 
-    /// Counts a place again that was ahead of a rollout that did not end, while no pod was behind it so far.
-    fn count_anew(&mut self, place: &Place<'_>) {
-        let inventory = self.inventory;
-        let (name, old) = (place.held().label(), inventory.old());
-        let is_it = |kept: &&mut AheadPoint| Id::parse(&kept.id).is_some_and(|id| id.name == name);
-        let kept = self.points().iter_mut().filter(|kept| points::is_place(inventory, kept)).find(is_it);
-        let Some(share) = kept.and_then(|kept| kept.share.as_mut()) else { return };
-        if share.limit >= share.replicas.max(1) {
-            let ahead = place.first_counted(inventory, old).unwrap_or(old.len());
-            *share = points::number_of(inventory, place.point, ahead);
-        }
-    }
-
     /// Marks on old pods. Those on updated ones wait for the next rollout.
     fn marks(&mut self) {
         let inventory = self.inventory;
@@ -296,10 +283,7 @@ impl Seen<'_, '_> {
                 let places: Vec<_> = places.into_iter().filter(|place| !is_open(place)).collect();
                 for place in places {
                     let name = place.held().label();
-                    let Some(found) = self.new_id(&name, false) else {
-                        self.count_anew(&place);
-                        continue;
-                    };
+                    let Some(found) = self.new_id(&name, false) else { continue };
                     let at = place.first_counted(inventory, old);
                     let share = points::number_of(inventory, point, at.unwrap_or(old.len()));
                     let shows_none = inventory.bounds.desired > 0 && share.limit >= share.replicas;

@@ -1566,14 +1566,34 @@ fn a_place_that_comes_back_after_a_number_is_another_point() {
 #[test]
 fn a_correction_keeps_a_place_whose_pod_is_missing() {
     let place = json!([{"name": "gate", "beforeNodes": {"matchLabels": {"pool": "n1"}}}]);
-    let mut cluster = running(4, 1, 0, &place);
-    place_on(&mut cluster, "v1", &["n0", "n0", "n0", "n1"]);
+    for invalid in [None, Some(json!([{"name": "other", "beforePriority": 0, "afterUpdated": 1}]))] {
+        let mut cluster = running(4, 1, 0, &place);
+        place_on(&mut cluster, "v1", &["n0", "n0", "n0", "n1"]);
+        cluster.broken.insert("v2".to_owned());
+        begin(&mut cluster, "v2");
+        cluster.pods.retain(|pod| pod.facts.node.as_deref() != Some("n1"));
+        if let Some(invalid) = invalid {
+            write_points(&mut cluster, &invalid);
+        }
+        cluster.set_image("v3");
+        cluster.settle();
+        declare(&mut cluster, &place);
+        assert_held_at(&cluster, "gate");
+    }
+}
+
+#[test]
+fn a_correction_keeps_the_number_of_a_place_while_some_of_its_pods_are_missing() {
+    let mut cluster = running(5, 1, 1, &json!([{"name": "gate", "beforePriority": 0}]));
+    cluster.prioritize(&[1, 0, 0, 0, 0]);
+    cluster.pod(4).facts.ready = false;
     cluster.broken.insert("v2".to_owned());
     begin(&mut cluster, "v2");
-    cluster.pods.retain(|pod| pod.facts.node.as_deref() != Some("n1"));
+    let last = cluster.pods.iter().position(|pod| !pod.facts.ready && pod.facts.priority == Some(0)).unwrap();
+    cluster.pods.remove(last);
     cluster.set_image("v3");
     cluster.settle();
-    assert_held_at(&cluster, "gate");
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v3")), (Some("gate@3"), 1));
 }
 
 #[test]
