@@ -137,23 +137,21 @@ impl NodeCosts {
         let only = config.clone().fields(&format!("metadata.name={}", self.config_name));
         let configs: Api<Decoded<ConfigMap>> = Api::namespaced(client.clone(), &self.config_namespace);
         let nodes = Api::all(client.clone());
-        let deployments =
-            watcher(scoped::<Decoded<PartialObjectMeta<Deployment>>>(client, namespace), config.clone());
-        let sets =
-            watcher(scoped::<Decoded<PartialObjectMeta<ReplicaSet>>>(client, namespace), config.clone());
-        let pods = watcher(scoped::<PodView>(client, namespace), config.clone());
+        let deployments: Api<Decoded<PartialObjectMeta<Deployment>>> = scoped(client, namespace);
+        let sets: Api<Decoded<PartialObjectMeta<ReplicaSet>>> = scoped(client, namespace);
+        let pods: Api<PodView> = scoped(client, namespace);
         select_all([
-            watch_events("configmaps", metrics, health, watcher(configs, only), |event| {
+            watch_events("configmaps", (configs, &only), metrics, health, |event| {
                 decoded(event).map(WatchEvent::Config)
             }),
-            watch_events("deployments", metrics, health, deployments, |event| {
+            watch_events("deployments", (deployments, &config), metrics, health, |event| {
                 decoded(event).map(WatchEvent::Deployment)
             }),
-            watch_events("replicasets", metrics, health, sets, |event| decoded(event).map(WatchEvent::Set)),
-            watch_events("pods", metrics, health, pods, |event| Some(WatchEvent::Pod(event))),
-            watch_events("nodes", metrics, health, watcher(nodes, config), |event| {
-                Some(WatchEvent::Node(event))
+            watch_events("replicasets", (sets, &config), metrics, health, |event| {
+                decoded(event).map(WatchEvent::Set)
             }),
+            watch_events("pods", (pods, &config), metrics, health, |event| Some(WatchEvent::Pod(event))),
+            watch_events("nodes", (nodes, &config), metrics, health, |event| Some(WatchEvent::Node(event))),
         ])
         .boxed()
     }
@@ -283,17 +281,18 @@ where
 /// The events of a watch; its failures are logged, and the watch is retried.
 fn watch_events<K>(
     what: &'static str,
+    (api, config): (Api<K>, &watcher::Config),
     metrics: &Arc<Metrics>,
     health: &Health,
-    watch: impl futures::Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
     make: fn(watcher::Event<K>) -> Option<WatchEvent>,
 ) -> BoxStream<'static, WatchEvent>
 where
-    K: Clone + Debug + DeserializeOwned + Send + 'static,
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
+    let config = config.clone();
     let (metrics, health) = (Arc::clone(metrics), health.clone());
     let name = format!("the watch of {what} for deletion costs");
-    let events = patient(what, watch).filter_map(move |event| {
+    let events = patient(what, move || watcher(api.clone(), config.clone())).filter_map(move |event| {
         match &event {
             Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
             Ok(_) => health.works(&name),

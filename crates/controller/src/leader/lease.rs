@@ -110,7 +110,8 @@ impl Candidate {
         self.health.synced_whole().await;
         // An event of the watch only ends the wait; the decision reads the Lease again. Backoff keeps a failing watch from
         // ending every wait at once.
-        let changes = patient("lease", watcher::watch_object(self.api.clone(), CONTROLLER));
+        let api = self.api.clone();
+        let changes = patient("lease", || watcher::watch_object(api.clone(), CONTROLLER));
         futures::pin_mut!(changes);
         let mut logged = None;
         let mut named = None;

@@ -114,20 +114,32 @@ fn asked(failure: &watcher::Error) -> Option<Duration> {
     }
 }
 
-/// The same watch, which logs its failures and waits after each.
-pub(crate) fn patient<T>(
+/// The watch that `open` begins. It logs its failures and waits after each.
+pub(crate) fn patient<T, S>(
     what: &'static str,
-    events: impl Stream<Item = watcher::Result<T>>,
-) -> impl Stream<Item = watcher::Result<T>> {
-    let begin = (Box::pin(events), WatchBackoff::default(), None);
-    stream::unfold(begin, move |(mut events, mut backoff, wait)| async move {
+    open: impl Fn() -> S,
+) -> impl Stream<Item = watcher::Result<T>>
+where
+    S: Stream<Item = watcher::Result<T>>,
+{
+    let begin = (Box::pin(open()), open, WatchBackoff::default(), None);
+    stream::unfold(begin, move |(mut events, open, mut backoff, wait)| async move {
         if let Some(wait) = wait {
             sleep(wait).await;
         }
         let event = events.next().await?;
         let wait = event.as_ref().err().map(|failure| backoff.after(what, failure));
-        Some((event, (events, backoff, wait)))
+        if event.as_ref().is_err_and(is_expired) {
+            events.set(open());
+        }
+        Some((event, (events, open, backoff, wait)))
     })
+}
+
+/// Whether the version from which the watch goes on is too old, and the API server says so before the watch is open: `watcher` would ask
+/// for the same version for ever.
+fn is_expired(failure: &watcher::Error) -> bool {
+    matches!(failure, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }
 
 #[cfg(test)]

@@ -272,9 +272,10 @@ impl Apart {
         let client = with_user_agent(client, None);
         let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), &self.namespace);
         let config = watcher::Config::default().fields(&format!("metadata.name={PROBE}"));
-        let mut events = pin!(patient("probe", watcher(sets.clone(), config)));
+        let mut events = pin!(patient("probe", || watcher(sets.clone(), config.clone())));
         let leases: Api<Lease> = Api::namespaced(client, LEASE.0);
-        let mut leases = pin!(patient("kube-controller-manager's Lease", watch_object(leases, LEASE.1)));
+        let lease = || watch_object(leases.clone(), LEASE.1);
+        let mut leases = pin!(patient("kube-controller-manager's Lease", lease));
         let mut probe = Probe::new(Instant::now());
         let mut said = None;
         let mut is_listed = false;

@@ -58,7 +58,7 @@ impl NodeRules {
     ) {
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &source.namespace);
         let config = watcher::Config::default().fields(&format!("metadata.name={}", source.name));
-        let mut stream = pin!(patient("node rules", watcher(maps, config)));
+        let mut stream = pin!(patient("node rules", || watcher(maps.clone(), config.clone())));
         let mut listed = None;
         while let Some(event) = stream.next().await {
             match &event {

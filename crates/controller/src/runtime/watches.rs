@@ -64,12 +64,12 @@ impl Watches {
         };
         let [what, ..] = Watched::of(self.ctx.family);
         match self.ctx.family {
-            Family::Ordered => self.follow(self.watched(), what, |event| apply(decoded(event))).await,
+            Family::Ordered => self.follow(|| self.watched(), what, |event| apply(decoded(event))).await,
             Family::Plain => {
                 let plain = |event| {
                     apply(decoded(event).map(|event| mapped(event, |PlainDeployment(object)| object)));
                 };
-                self.follow(self.watched(), what, plain).await;
+                self.follow(|| self.watched(), what, plain).await;
             }
         }
     }
@@ -141,13 +141,13 @@ impl Watches {
                 let ordered = |event: watcher::Event<Decoded<OrderedReplicaSet>>| {
                     apply(decoded_or_known(event).map(|event| mapped(event, SetObject::from)));
                 };
-                self.follow(self.watched(), what, ordered).await;
+                self.follow(|| self.watched(), what, ordered).await;
             }
             Family::Plain => {
                 let plain = |event: watcher::Event<Decoded<PlainSet>>| {
                     apply(decoded_or_known(event).map(|event| mapped(event, SetObject::from)));
                 };
-                self.follow(self.watched(), what, plain).await;
+                self.follow(|| self.watched(), what, plain).await;
             }
         }
     }
@@ -218,29 +218,33 @@ impl Watches {
 
     async fn pods(&self) {
         let [_, _, what, _] = Watched::of(self.ctx.family);
-        self.follow(self.watched::<PodView>(), what, |event| {
-            let orphan = match &event {
-                watcher::Event::Apply(pod) | watcher::Event::InitApply(pod) if is_adoptable(pod) => {
-                    Some((NamespacedUid::of(&pod.metadata), pod.labels().clone()))
+        self.follow(
+            || self.watched::<PodView>(),
+            what,
+            |event| {
+                let orphan = match &event {
+                    watcher::Event::Apply(pod) | watcher::Event::InitApply(pod) if is_adoptable(pod) => {
+                        Some((NamespacedUid::of(&pod.metadata), pod.labels().clone()))
+                    }
+                    _ => None,
+                };
+                let event = WatchEvent::of(event, |pod: PodView| PodEntry::of(self.ctx.family, &pod));
+                let now = self.ctx.clock.now();
+                let mut names = self.ctx.cache().apply_pod(event, now);
+                if let Some((key, labels)) = orphan {
+                    names.extend(self.ctx.cache().apply_orphan(&key, &labels));
                 }
-                _ => None,
-            };
-            let event = WatchEvent::of(event, |pod: PodView| PodEntry::of(self.ctx.family, &pod));
-            let now = self.ctx.clock.now();
-            let mut names = self.ctx.cache().apply_pod(event, now);
-            if let Some((key, labels)) = orphan {
-                names.extend(self.ctx.cache().apply_orphan(&key, &labels));
-            }
-            self.enqueue(names.iter().map(reference));
-        })
+                self.enqueue(names.iter().map(reference));
+            },
+        )
         .await;
     }
 
     async fn nodes(&self) {
         let api: Api<NodeView> = Api::all(self.client());
         let [.., what] = Watched::of(self.ctx.family);
-        let stream = watcher(api, watcher::Config::default().page_size(PAGE));
-        self.follow(stream, what, |event| self.ctx.cache().apply_node(event)).await;
+        let open = || watcher(api.clone(), watcher::Config::default().page_size(PAGE));
+        self.follow(open, what, |event| self.ctx.cache().apply_node(event)).await;
     }
 
     fn watched<K>(&self) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + use<K>
@@ -259,14 +263,16 @@ impl Watches {
         watcher(api, watcher::Config::default().page_size(PAGE))
     }
 
-    async fn follow<K>(
+    async fn follow<K, S>(
         &self,
-        stream: impl Stream<Item = watcher::Result<watcher::Event<K>>>,
+        open: impl Fn() -> S,
         what: Watched,
         mut apply: impl FnMut(watcher::Event<K>),
-    ) {
+    ) where
+        S: Stream<Item = watcher::Result<watcher::Event<K>>>,
+    {
         let (resource, watch) = (what.resource(), watch_of(what.resource()));
-        let mut stream = std::pin::pin!(patient(resource, stream));
+        let mut stream = std::pin::pin!(patient(resource, open));
         while let Some(event) = stream.next().await {
             let event = match event {
                 Ok(event) => event,

@@ -29,7 +29,12 @@ pub struct RequestInfo {
 impl RequestInfo {
     /// Whether it has that method, and its path contains that part.
     pub fn is(&self, method: &Method, part: &str) -> bool {
-        self.method == *method && self.path.contains(part) && !self.path.contains("watch=1")
+        self.method == *method && self.path.contains(part) && !self.is_watch()
+    }
+
+    /// Whether it begins a watch.
+    pub fn is_watch(&self) -> bool {
+        self.path.contains("watch=true")
     }
 
     /// Whether it patches a pod: labels, owners.

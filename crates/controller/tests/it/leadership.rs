@@ -26,7 +26,7 @@ async fn led() -> (Cluster, oneshot::Sender<()>, JoinHandle<()>) {
 }
 
 fn is_of_lease(info: &RequestInfo) -> bool {
-    info.path.contains("/leases") && !info.path.contains("watch=1")
+    info.path.contains("/leases") && !info.is_watch()
 }
 
 async fn holder(cluster: &Cluster) -> Option<String> {
@@ -124,12 +124,28 @@ async fn a_watch_that_fails_for_long_asks_rarely_whatever_the_cause_is() {
         assert!(asked < 80, "{code}: {asked}");
     }
     // Each list succeeds, and the watch after it fails.
-    let is_watch = |info: &RequestInfo| info.path.contains("watch=1");
-    let asked =
-        asks(move |info| if is_watch(info) { RequestFault::Response(410) } else { RequestFault::None });
+    let asked = asks(|info| if info.is_watch() { RequestFault::Response(410) } else { RequestFault::None });
     let asked = asked.await;
-    assert!(asked < 120, "410: {asked}");
+    assert!(asked < 80, "410: {asked}");
     // The API server asks to wait.
     let asked = asks(|_| RequestFault::Shed(50)).await;
     assert!(asked <= 26, "Retry-After: {asked}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_version_is_too_old_lists_again() {
+    let mut cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 2})).await;
+    cluster.kill();
+    // Each list succeeds, and the watch after it is refused.
+    cluster.faults.rule(
+        |info| {
+            if info.is_watch() { RequestFault::Response(410) } else { RequestFault::None }
+        },
+    );
+    cluster.start_controller();
+    cluster.pass(Duration::from_secs(10)).await;
+    cluster.scale(3).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    assert_eq!(cluster.view().await.active().len(), 3);
 }

@@ -103,7 +103,7 @@ fn faults(cluster: &Cluster, seed: u64) {
     let rng = Mutex::new(StdRng::seed_from_u64(seed));
     cluster.faults.rule(move |info| {
         let rng = &mut *rng.lock().unwrap();
-        if info.path.contains("watch=1") || !rng.random_bool(0.12) {
+        if info.is_watch() || !rng.random_bool(0.12) {
             return RequestFault::None;
         }
         match rng.random_range(0..7) {
