@@ -75,6 +75,11 @@ impl Manager {
         logged.with_context(|| format!("the controller does not log {words:?}"))?
     }
 
+    /// The lines that it has logged since the last call.
+    pub fn log_lines(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.log.try_recv().ok()).collect()
+    }
+
     /// Sends a signal, such as `TERM` or `STOP`.
     pub async fn signal(&self, name: &str) -> Result<()> {
         let id = self.child.id().context("the controller has ended already")?;

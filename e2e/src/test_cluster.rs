@@ -230,6 +230,13 @@ impl TestCluster {
         BuiltIn::start(&self.straight, controllers, arguments)
     }
 
+    /// The same behind the proxy.
+    pub fn start_built_in_behind_the_proxy(&self, controllers: &str, arguments: &[&str]) -> Result<BuiltIn> {
+        let kubeconfig = self.kubeconfig.with_extension("client-go");
+        kubeconfig::write_private(&kubeconfig, &self.proxy.kubeconfig_for_client_go(&self.namespace))?;
+        BuiltIn::start(&kubeconfig, controllers, arguments)
+    }
+
     /// The kubeconfig of [`Self::kubectl`], for other programs.
     #[must_use]
     pub fn straight(&self) -> &Path {

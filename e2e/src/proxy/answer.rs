@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -45,5 +45,9 @@ pub(super) fn refusal(code: u16) -> Answer {
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if code == 429 {
+        // As the API server says it.
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
     response
 }

@@ -59,7 +59,7 @@ fn resource(path: &str) -> (String, bool) {
 }
 
 /// Selects requests by verb, resource and user agent.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct RequestMatcher {
     /// The verb, as in the audit log; `None` matches all verbs.
     pub verb: Option<&'static str>,

@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use http::header::{AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING};
-use http::{Request, Response};
+use http::uri::PathAndQuery;
+use http::{Request, Response, Uri};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -53,16 +54,23 @@ impl Proxy {
         let token = format!("{:032x}", rand::random::<u128>());
         let access = Access { url: format!("http://{address}"), authority: None, token };
         let rules = Arc::new(Rules::default());
-        let front = Front { upstream, rules: Arc::clone(&rules), token: format!("Bearer {}", access.token) };
+        let front = Front { upstream, rules: Arc::clone(&rules), token: access.token.clone() };
         let mut task = JoinSet::new();
         task.spawn(accept(listener, front));
         Ok(Self { access, rules, _task: task })
     }
 
-    /// A kubeconfig for the proxy. kubectl sends no token over plain HTTP, so use it for the controller.
+    /// A kubeconfig for the proxy. client-go sends no token over plain HTTP, so use it for the controller.
     #[must_use]
     pub fn kubeconfig(&self, namespace: &str) -> String {
         self.access.kubeconfig(namespace)
+    }
+
+    /// A kubeconfig for Kubernetes' own programs: the token is a part of the URL.
+    #[must_use]
+    pub fn kubeconfig_for_client_go(&self, namespace: &str) -> String {
+        let url = format!("{}/{}", self.access.url, self.access.token);
+        Access { url, ..self.access.clone() }.kubeconfig(namespace)
     }
 
     /// The rules of the proxy.
@@ -107,11 +115,21 @@ impl Front {
         }
     }
 
-    async fn answer(self, request: Request<Incoming>) -> Result<Answer, Broken> {
-        let shown = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        if shown != Some(self.token.as_str()) {
-            return Ok(refusal(401));
+    /// The request without the token in its path; `None` if it has the token neither there nor in a header.
+    fn authenticated(&self, mut request: Request<Incoming>) -> Option<Request<Incoming>> {
+        let path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
+        let rest = path.strip_prefix('/').and_then(|path| path.strip_prefix(&self.token));
+        if let Some(rest) = rest {
+            let uri = Uri::try_from(rest).ok()?;
+            *request.uri_mut() = uri;
+            return Some(request);
         }
+        let shown = request.headers().get(AUTHORIZATION)?.to_str().ok()?;
+        (shown.strip_prefix("Bearer ") == Some(self.token.as_str())).then_some(request)
+    }
+
+    async fn answer(self, request: Request<Incoming>) -> Result<Answer, Broken> {
+        let Some(request) = self.authenticated(request) else { return Ok(refusal(401)) };
         let info = RequestInfo::of(&request);
         self.rules.arrives(&info);
         let loses = match self.rules.request_fault(&info).await {

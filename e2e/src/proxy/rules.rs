@@ -124,6 +124,11 @@ impl Rules {
         lock(&self.faults).push(Fault { matching, effect: RequestFault::Response(code), times });
     }
 
+    /// Forgets what [`Self::refuse`] and [`Self::lose_answers`] have left to do.
+    pub fn accept(&self) {
+        lock(&self.faults).clear();
+    }
+
     /// Forwards the next `times` matching requests and closes their connections instead of responding.
     pub fn lose_answers(&self, matching: RequestMatcher, times: usize) {
         lock(&self.faults).push(Fault { matching, effect: RequestFault::Reset, times });

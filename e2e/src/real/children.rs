@@ -135,6 +135,13 @@ impl Children {
         self.assets.version.split('.').nth(1).and_then(|minor| minor.parse().ok()).unwrap_or_default()
     }
 
+    /// The number of lines that a server has logged.
+    pub(super) fn log_lines(&self, name: &str) -> Result<usize> {
+        let log =
+            fs::read_to_string(self.log(name)).with_context(|| format!("cannot read the log of {name}"))?;
+        Ok(log.lines().count())
+    }
+
     fn log(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.log"))
     }

@@ -383,6 +383,16 @@ impl BuiltIn {
         self.children.id(servers::CONTROLLER_MANAGER)
     }
 
+    /// Whether it still runs.
+    pub fn runs(&self) -> bool {
+        self.children.check().is_ok()
+    }
+
+    /// The number of lines that it has logged.
+    pub fn log_lines(&self) -> Result<usize> {
+        self.children.log_lines(servers::CONTROLLER_MANAGER)
+    }
+
     /// Kills it with SIGKILL, like a crash. Returns after it has ended.
     pub fn kill(self) -> Result<()> {
         self.children.kill(servers::CONTROLLER_MANAGER)
