@@ -169,6 +169,9 @@ pub mod reason {
     pub const FAILED_CREATE: &str = "FailedCreate";
     /// ReplicaFailure and event: a delete was rejected or failed.
     pub const FAILED_DELETE: &str = "FailedDelete";
+    /// Event: the API server does not permit that the controller reads what the object needs, such as nodes for node rules, or that it
+    /// stores the status. Until then nothing is done for the object.
+    pub const NOT_PERMITTED: &str = "NotPermitted";
     /// ReplicaFailure and event: a matching pod or set could not be adopted, or one that no longer matches could not be released.
     /// Until then no pod is created or deleted; in a plain Deployment, no pod of that set.
     pub const FAILED_CLAIM: &str = "FailedClaim";

@@ -26,7 +26,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube_runtime::reflector::ObjectRef;
-use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_api::{OrderedDeployment, names::reason};
 use ordereddeployment_planner::{Act, Decision, FailureKind, Read, Record, Snapshot, decide, decide_sets};
 use ordereddeployment_wire::{Family, NamespacedUid};
 use tokio::time::Instant;
@@ -120,6 +120,13 @@ pub(crate) async fn reconcile(
         }
     }
     let missed = reconciler.missed > 0;
+    if let Err(error) = &end
+        && error.is_forbidden()
+        && reconciler.state.error != Some(error.to_string())
+    {
+        // Once: the same answer is not published again until something works.
+        reconciler.warn(reason::NOT_PERMITTED, error.to_string());
+    }
     let result = match &end {
         Ok(Outcome::Failed(_) | Outcome::Refused(_) | Outcome::NotFound) => "failed",
         Ok(_) => "ok",

@@ -55,17 +55,16 @@ pub enum Error {
 impl Error {
     /// Whether a request was not sent because this process is not the leader, or stands aside.
     pub(crate) fn is_not_leading(&self) -> bool {
-        match self {
-            Self::ReadDeployment(error)
-            | Self::ListSets(error)
-            | Self::ReadSet(error)
-            | Self::ListPods(error)
-            | Self::ReadPod(error)
-            | Self::ReadNode(error)
-            | Self::ReadSource(error)
-            | Self::StoreStatus(error) => matches!(error, RequestError::NotLeading),
-            Self::LostLease | Self::Panicked(_) | Self::RegisterMetrics(_) | Self::Serve(_) => false,
-        }
+        matches!(self.request(), Some(RequestError::NotLeading))
+    }
+
+    /// Whether the API server does not permit the request.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        self.request().and_then(RequestError::code) == Some(403)
+    }
+
+    fn request(&self) -> Option<&RequestError> {
+        std::error::Error::source(self)?.downcast_ref()
     }
 }
 

@@ -48,6 +48,13 @@ async fn without_permission_for_nodes_objects_without_node_rules_go_on() {
     cluster.deployed(json!({})).await;
     let why = cluster.health.unready().unwrap();
     assert!(why.starts_with("the watch of nodes has failed for "), "{why}");
+    // One with node rules says why it waits, once.
+    let rules =
+        json!({"nodePriorities": [{"nodeSelector": {"matchLabels": {"pool": "spot"}}, "priority": 1}]});
+    cluster.patch(json!({"spec": {"deletionOrder": rules}})).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    let said = cluster.events_of("NotPermitted").await;
+    assert!(matches!(said.as_slice(), [one] if one.starts_with("cannot read a node: ")), "{said:?}");
 }
 
 #[tokio::test(start_paused = true)]
