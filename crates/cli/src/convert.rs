@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, anyhow, bail};
 use ordereddeployment_api::names::{GROUP, VERSION};
 use ordereddeployment_api::{OrderedDeployment, validate};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::output::yaml;
 
@@ -35,8 +35,9 @@ const FILLED_IN: [&str; 6] =
 const FILLED_IN_ANNOTATIONS: [&str; 2] =
     ["deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration"];
 /// Fields that a Deployment does not have.
-const OUR_FIELDS: [&str; 3] = ["deletionOrder", "podDeletion", "progressDeadlineAction"];
-/// Defaults of the CRD that are the behaviour of a Deployment. Older clusters do not have the second field.
+const OUR_FIELDS: [&str; 4] =
+    ["deletionOrder", "podDeletion", "podReplacementPolicy", "progressDeadlineAction"];
+/// Defaults of the CRD that are the behaviour of a Deployment.
 const OUR_DEFAULTS: [(&str, &str); 3] = [
     ("podDeletion", "Delete"),
     ("podReplacementPolicy", "TerminationStarted"),
@@ -171,6 +172,22 @@ fn objects(document: &Value) -> Vec<&Value> {
     }
 }
 
+/// Removes what a Deployment does not have. Returns the fields that it does not behave like.
+pub(crate) fn remove_ours(spec: &mut Map<String, Value>) -> Vec<&'static str> {
+    let is_default =
+        |field: &str, value: &Value| OUR_DEFAULTS.iter().any(|one| one.0 == field && *value == one.1);
+    let mut removed = Vec::new();
+    for field in OUR_FIELDS {
+        let value = spec.remove(field);
+        removed.extend(value.filter(|value| !is_default(field, value)).map(|_| field));
+    }
+    let strategy = spec.get_mut("strategy").and_then(Value::as_object_mut);
+    if strategy.is_some_and(|strategy| strategy.remove("pausePoints").is_some()) {
+        removed.push("strategy.pausePoints");
+    }
+    removed
+}
+
 fn object(value: &mut Value, to: To, names: &BTreeSet<String>, notes: &mut Vec<String>) -> Result<()> {
     let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     if to.takes(value) {
@@ -187,26 +204,7 @@ fn object(value: &mut Value, to: To, names: &BTreeSet<String>, notes: &mut Vec<S
         value["kind"] = kind.into();
         strip(value);
         if to == To::Deployment {
-            for (field, default) in OUR_DEFAULTS {
-                if value["spec"][field] == default {
-                    value["spec"].as_object_mut().map(|spec| spec.remove(field));
-                }
-            }
-            if value["spec"]["podReplacementPolicy"].is_string() {
-                notes.push(format!(
-                    "{name}: podReplacementPolicy is kept, but older Kubernetes versions do not have this field"
-                ));
-            }
-            let mut dropped: Vec<&str> = OUR_FIELDS
-                .into_iter()
-                .filter(|field| {
-                    value["spec"].as_object_mut().is_some_and(|spec| spec.remove(*field).is_some())
-                })
-                .collect();
-            let strategy = value.pointer_mut("/spec/strategy").and_then(Value::as_object_mut);
-            if strategy.is_some_and(|strategy| strategy.remove("pausePoints").is_some()) {
-                dropped.push("strategy.pausePoints");
-            }
+            let dropped = value["spec"].as_object_mut().map(remove_ours).unwrap_or_default();
             if !dropped.is_empty() {
                 notes.push(format!(
                     "{name}: removed {}, which a Deployment does not have",

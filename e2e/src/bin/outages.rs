@@ -147,9 +147,12 @@ impl Subject {
     async fn scaled(&mut self, limit: Duration) -> Result<Option<Duration>> {
         self.replicas += 1;
         let (kind, name) = if self.is_ours { ("od", "web") } else { ("deployment", "plain") };
-        let begun = Instant::now();
         let replicas = format!("--replicas={}", self.replicas);
-        self.cluster.kubectl.run(&["scale", kind, name, &replicas]).await?;
+        // The API server may just start.
+        while self.cluster.kubectl.run(&["scale", kind, name, &replicas]).await.is_err() {
+            tokio::time::sleep(POLL).await;
+        }
+        let begun = Instant::now();
         let pods: Api<Pod> = Api::namespaced(self.cluster.client.clone(), &self.cluster.namespace);
         let of_app = ListParams::default().labels(&format!("app={name}"));
         while begun.elapsed() < limit {

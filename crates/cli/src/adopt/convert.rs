@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::objects::{Kind, annotation_of};
 use super::template::LAST_APPLIED;
+use crate::convert::remove_ours;
 
 /// The annotation with the revision of a Deployment and of its ReplicaSets.
 const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -55,12 +56,7 @@ pub(crate) fn deployment(ordered: &DynamicObject) -> DynamicObject {
     object.labels_mut().insert(label::HANDING_BACK.to_owned(), "true".to_owned());
     let mut spec = ordered.data.get("spec").cloned().unwrap_or_default();
     if let Some(spec) = spec.as_object_mut() {
-        spec.remove("deletionOrder");
-        spec.remove("podDeletion");
-        spec.remove("progressDeadlineAction");
-        if let Some(strategy) = spec.get_mut("strategy").and_then(Value::as_object_mut) {
-            strategy.remove("pausePoints");
-        }
+        remove_ours(spec);
         spec.insert("paused".to_owned(), true.into());
     }
     object.data = json!({"spec": spec});

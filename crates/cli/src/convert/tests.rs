@@ -93,11 +93,8 @@ fn defaults_of_the_crd_are_removed_from_a_deployment() {
     let (spec, _) = with("  podDeletion: Delete\n  podReplacementPolicy: TerminationStarted\n");
     assert_eq!(spec, super::parse(super::split(CHART)[0]).unwrap()["spec"]);
     let (spec, note) = with("  podReplacementPolicy: TerminationComplete\n");
-    assert_eq!(spec["podReplacementPolicy"], "TerminationComplete");
-    assert_eq!(
-        note,
-        "web: podReplacementPolicy is kept, but older Kubernetes versions do not have this field"
-    );
+    assert_eq!(spec, super::parse(super::split(CHART)[0]).unwrap()["spec"]);
+    assert_eq!(note, "web: removed podReplacementPolicy, which a Deployment does not have");
 }
 
 #[test]
