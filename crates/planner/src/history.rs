@@ -228,17 +228,26 @@ pub(crate) fn number_after_all(inventory: &Inventory<'_>) -> i64 {
     newest_revision(inventory).max(known).saturating_add(1).min(most)
 }
 
-/// The name of the current template's set. While a set with that name is being deleted, which can take long, the set that
+/// The most characters of a name, as a DNS subdomain.
+const LONGEST_NAME: usize = 253;
+
+/// The name of the current template's set. A name that is too long is cut before the hash, as by the Deployment controller
+/// (`generateReplicaSetName`). While a set with that name is being deleted, which can take long, the set that
 /// replaces it has another name and the same hash: it adopts the pods that the garbage collector orphans.
 pub(crate) fn set_name(inventory: &Inventory<'_>) -> String {
     let deployment = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
-    let name = format!("{deployment}-{}", inventory.hash);
+    let with = |end: &str| {
+        let most = LONGEST_NAME.saturating_sub(end.len()).min(deployment.len());
+        format!("{}{end}", deployment.get(..most).unwrap_or(deployment).trim_end_matches('.'))
+    };
     let leaves = |name: &str| {
         let mut sets = inventory.snapshot.sets.iter();
         sets.any(|set| set.terminating && set.name == name && inventory.is_current_set(&set.uid))
     };
-    let others = (2..).map(|number: u32| format!("{name}-{number}"));
-    std::iter::once(name.clone()).chain(others).find(|name| !leaves(name)).unwrap_or(name)
+    let own = format!("-{}", inventory.hash);
+    let others = (2..).map(|number: u32| with(&format!("{own}-{number}")));
+    let mut all = std::iter::once(with(&own)).chain(others);
+    all.find(|name| !leaves(name)).unwrap_or_else(|| with(&own))
 }
 
 /// Sizes that a disruption budget can add up before these creates. It counts only the sets that have pods, so a set without pods

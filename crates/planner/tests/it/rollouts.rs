@@ -221,6 +221,15 @@ fn an_old_set_whose_pods_are_refused_does_not_block_the_new_one() {
 }
 
 #[test]
+fn a_name_that_is_too_long_for_its_set_is_cut_before_the_hash() {
+    let mut cluster = Cluster::new(&json!({"replicas": 1}));
+    cluster.deployment.metadata.name = Some("w".repeat(253));
+    cluster.settle();
+    let name = &cluster.sets[0].name;
+    assert_eq!(*name, format!("{}-{}", "w".repeat(252 - cluster.sets[0].hash.len()), cluster.sets[0].hash));
+}
+
+#[test]
 fn the_collision_count_distinguishes_a_hash_of_another_owner() {
     let mut cluster = Cluster::running(&rolling(3, &json!(1), &json!(0)));
     let mut template = cluster.deployment.spec.template.clone();
