@@ -67,7 +67,7 @@ struct PodStatusView {
     message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     start_time: Option<Time>,
-    /// When the API server stored the last status of a failed pod. Not a field of
+    /// When the API server stored the last status of a pod that has ended. Not a field of
     /// Kubernetes: it is computed from `managedFields`.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_at: Option<Time>,
@@ -180,6 +180,11 @@ struct Annotations {
 /// How many characters of a malformed value are stored.
 const SHOWN: usize = 64;
 
+/// Whether a pod of this phase runs no more, and never will.
+fn has_ended(phase: &str) -> bool {
+    matches!(phase, "Succeeded" | "Failed")
+}
+
 impl PodView {
     /// The node it is assigned to.
     #[must_use]
@@ -238,15 +243,15 @@ impl PodView {
             facts,
             terminating: self.metadata.deletion_timestamp.is_some(),
             ends: timestamp(self.metadata.deletion_timestamp.as_ref()),
-            finished: matches!(phase, "Succeeded" | "Failed"),
-            failed: (phase == "Failed").then(|| self.failed()).flatten().map(Box::new),
+            finished: has_ended(phase),
+            failed: has_ended(phase).then(|| self.failed()).flatten().map(Box::new),
             unscheduled: self.unscheduled(),
             point,
         };
         (pod, malformed)
     }
 
-    /// The pod's failure. A kubelet that evicts a pod may write no condition, and one that refuses it no container status;
+    /// The pod's failure. A pod that has succeeded should run, too: restart rules of its containers can end it (KEP 5307). A kubelet that evicts a pod may write no condition, and one that refuses it no container status;
     /// the API server's own time is the most reliable one, since the clocks of nodes differ.
     fn failed(&self) -> Option<Failed> {
         let created = timestamp(self.metadata.creation_timestamp.as_ref())?;
@@ -257,7 +262,11 @@ impl PodView {
         let at = timestamp(status.failed_at.as_ref()).or(changed).unwrap_or(created);
         let word = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
         let at = at.max(created);
-        Some(Failed { at, seen: at, reason: word(&status.reason), message: word(&status.message) })
+        let (mut reason, message) = (word(&status.reason), word(&status.message));
+        if self.phase() == "Succeeded" {
+            reason = Arc::from("its containers have ended");
+        }
+        Some(Failed { at, seen: at, reason, message })
     }
 
     fn unscheduled(&self) -> Option<Arc<str>> {

@@ -37,7 +37,7 @@ fields!(ContainerStatusView { "name" => name, "restartCount" => restart_count })
 impl<'de> Deserialize<'de> for PodView {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Pod { metadata, spec, mut status } = lenient::read(deserializer)?;
-        if status.phase.as_deref() == Some("Failed") {
+        if super::has_ended(status.phase.as_deref().unwrap_or_default()) {
             let written = metadata.managed_fields.iter().flatten().filter(|entry| entry.is_status());
             let written = written.filter_map(|entry| entry.time.clone()).max_by_key(|time| time.0);
             status.failed_at = status.failed_at.or(written);

@@ -133,6 +133,13 @@ fn a_failed_pod_has_its_reason_and_the_most_reliable_time() {
         "kept of no other"
     );
     assert_eq!(running.pod().failed, None);
+    // It should run, too: its replacement waits as long.
+    let succeeded: PodView = serde_json::from_value(json!({
+        "metadata": {"name": "web-1", "creationTimestamp": at(1)}, "status": {"phase": "Succeeded", "startTime": at(2)},
+    }))
+    .unwrap();
+    let ended = *succeeded.pod().failed.unwrap();
+    assert_eq!((ended.at.to_string(), &*ended.reason), (at(2), "its containers have ended"));
 }
 
 #[test]
