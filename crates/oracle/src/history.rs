@@ -304,13 +304,10 @@ impl History {
         let now = declared(view);
         let stays = |name: &str, number| match number {
             Some(Number::Counted { .. }) if is_suspended => true,
-            Some(Number::Counted { side: Side::Place | Side::Group, .. }) => {
+            Some(Number::Counted { side: Side::Place | Side::Group, replicas, .. }) => {
                 // Nothing is taken away by a mistake.
-                let is_place = match now.get(first_of(name)) {
-                    None => view.has_invalid_points,
-                    Some(what) => *what == What::Place && !name.contains('.'),
-                };
-                !has_ended && is_place
+                let is_place = now.get(name).map_or(view.has_invalid_points, |what| *what == What::Place);
+                !has_ended && is_place && replicas > 0 && !name.contains('.')
             }
             _ => false,
         };

@@ -87,8 +87,10 @@ pub(crate) fn see(inventory: &Inventory<'_>, rollout: &mut Rollout, sight: Sight
     }
     let there = narrow(inventory.old_count());
     if let Some(groups) = &mut rollout.node_groups {
-        // An updated pod can take the place of one that is missing, and a pod of a scale-up can hide that one is.
-        let is_whole = inventory.active() >= inventory.bounds.desired;
+        // An updated pod can take the place of one that is missing, and in a scale-up that comes in this rollout, a new old pod can.
+        let desired = inventory.bounds.desired;
+        let before = inventory.status.rollout.as_ref().map_or(0, sizes::last_replicas);
+        let is_whole = inventory.active() >= desired || desired <= before.into();
         groups.pods = groups.pods.filter(|before| is_whole && there >= *before).map(|_| there);
     }
     let old = inventory.old();

@@ -129,7 +129,10 @@ pub(crate) fn last_replicas(inventory: &Inventory<'_>) -> i32 {
 pub(crate) fn carried(inventory: &Inventory<'_>, revision: i64, is_suspended: bool) -> Vec<AheadPoint> {
     let is_over = inventory.aborts() || groups::is_settled(inventory);
     let stored = inventory.status.points().filter(|point| point.share.is_some());
-    let kept = stored.filter(|point| is_suspended || (!is_over && points::is_place(inventory, point)));
+    // What was counted without replicas was not counted.
+    let is_counted = |point: &AheadPoint| point.share.is_some_and(|share| share.replicas > 0);
+    let stays = |point: &AheadPoint| !is_over && is_counted(point) && points::is_place(inventory, point);
+    let kept = stored.filter(|point| is_suspended || stays(point));
     let renamed = kept.filter_map(|point| {
         let id = Id { revision, time: 1, ..Id::parse(&point.id)? }.to_string();
         Some(AheadPoint { id, ..point.clone() })

@@ -340,8 +340,9 @@ pub(crate) fn is_place(inventory: &Inventory<'_>, point: &AheadPoint) -> bool {
     let Some(id) = Id::parse(&point.id).filter(|_| point.side.is_none() && point.share.is_some()) else {
         return false;
     };
+    let is_hidden = !inventory.invalid_points.is_empty() && !id.name.contains('.');
     let is_group = |place: Place<'_>| place.point.between_node_groups.is_some();
-    Place::named(inventory, id.name).map_or(!inventory.invalid_points.is_empty(), |place| !is_group(place))
+    Place::named(inventory, id.name).map_or(is_hidden, |place| !is_group(place))
 }
 
 /// How many of these old pods, given in order, are of revisions that never served; 0 if all of them are.

@@ -1607,3 +1607,64 @@ fn a_place_that_was_counted_without_replicas_keeps_its_number() {
     cluster.settle();
     assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("gate@2"), 0));
 }
+
+#[test]
+fn a_correction_counts_a_place_that_was_counted_without_replicas() {
+    let mut cluster = running(10, 1, 1, &json!([{"name": "gate", "beforePriority": 0}]));
+    cluster.prioritize(&[1, 1, 1, 1, 1, 0, 0, 0, 0, 0]);
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.set_image("v2");
+    cluster.step();
+    scale(&mut cluster, 10);
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("gate@2"), 0));
+    cluster.set_image("v3");
+    cluster.settle();
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v3")), (Some("gate@3"), 5));
+}
+
+/// Gives each pod that was made since a node by its image.
+fn place_new(cluster: &mut Cluster, known: &[String], node: impl Fn(&str) -> &'static str) {
+    for at in 0..cluster.pods.len() {
+        if !known.contains(&cluster.pods[at].name) {
+            let node = node(&cluster.image(&cluster.pods[at]));
+            cluster.pods[at].facts.node = Some(node.into());
+        }
+    }
+}
+
+#[test]
+fn pods_that_are_made_when_a_rollout_begins_can_be_of_the_first_group_of_nodes() {
+    let mut cluster = running(6, 1, 0, &json!([{"name": "zones", "betweenNodeGroups": "pool"}]));
+    place_on(&mut cluster, "v1", &["n1", "n1", "n1", "n2", "n0", "n0"]);
+    let known: Vec<_> = cluster.pods.iter().map(|pod| pod.name.clone()).collect();
+    cluster.pods.truncate(4);
+    cluster.set_image("v2");
+    for _ in 0..100 {
+        cluster.step();
+        place_new(&mut cluster, &known, |image| if image == "v1" { "n0" } else { "n2" });
+        cluster.tick(1);
+    }
+    cluster.settle();
+    let holds = resume_all(&mut cluster, "v2");
+    assert_eq!(holds.first().map(|(id, _)| id.as_str()), Some("zones.n1@2"), "{holds:?}");
+}
+
+#[test]
+fn a_pod_of_a_scale_up_does_not_hide_that_one_of_the_open_group_is_missing() {
+    let mut cluster = running(3, 1, 0, &json!([{"name": "zones", "betweenNodeGroups": "pool"}]));
+    place_on(&mut cluster, "v1", &["n0", "n1", "n2"]);
+    cluster.broken.insert("v2".to_owned());
+    begin(&mut cluster, "v2");
+    cluster.edit(|spec| spec.replicas = 6);
+    let known: Vec<_> = cluster.pods.iter().map(|pod| pod.name.clone()).collect();
+    while cluster.of_image("v1") <= 3 {
+        cluster.step();
+    }
+    let lost = cluster.pods.iter().position(|pod| pod.facts.node.as_deref() == Some("n0")).unwrap();
+    cluster.pods.remove(lost);
+    place_new(&mut cluster, &known, |_| "n2");
+    cluster.broken.clear();
+    cluster.settle();
+    let holds = resume_all(&mut cluster, "v2");
+    assert_eq!(holds.first().map(|(id, _)| id.as_str()), Some("zones.n1@2"), "{holds:?}");
+}
