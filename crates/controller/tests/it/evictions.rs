@@ -102,11 +102,14 @@ async fn an_eviction_refused_for_hours_is_retried_twice_a_minute() {
     cluster.pass(Duration::from_secs(3600)).await;
     let asked = evictions(&cluster, mark, false).len();
     assert!((115..=121).contains(&asked), "{asked}");
-    // One event is updated, at most once per refusal; the status says that the deadline has passed; nothing is read.
+    // One event is updated, at most once per refusal; the status says that the deadline has passed; only the
+    // pod is read.
     assert!(cluster.asked(mark, "patch", "events").len() <= asked);
     assert_eq!(cluster.asked(mark, "patch", "ordereddeployments").len(), 1);
-    for (verb, plural) in [("get", "ordereddeployments"), ("list", "pods"), ("get", "pods")] {
-        assert_eq!(cluster.asked(mark, verb, plural).len(), 0, "{verb} {plural}");
+    for (verb, plural, count) in
+        [("get", "ordereddeployments", 0), ("list", "pods", 0), ("get", "pods", asked)]
+    {
+        assert_eq!(cluster.asked(mark, verb, plural).len(), count, "{verb} {plural}");
     }
 }
 
@@ -305,4 +308,19 @@ async fn a_not_found_answer_about_another_object_loses_no_pod_and_no_eviction_ve
     // Both versions are tried while neither is known; the usual one stays the first.
     assert_eq!(versions.lock().unwrap()[..2], ["policy/v1", "policy/v1beta1"]);
     assert!(last.lock().unwrap().iter().all(|version| version == "policy/v1"), "{last:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_pod_is_read_before_its_eviction() {
+    let cluster = Cluster::start().await;
+    deployed(&cluster, 4).await;
+    budget(&cluster, "web", json!(1)).await;
+    let from = cluster.mark();
+    cluster.scale(2).await;
+    cluster.until("two pods", |view| view.active().len() == 2).await;
+    let evicted = evictions(&cluster, from, true);
+    assert_eq!(evicted.len(), 2);
+    let read: Vec<_> = cluster.asked(from, "get", "pods").into_iter().map(|one| one.name).collect();
+    assert!(evicted.iter().all(|one| read.contains(&one.name)), "{read:?}");
+    assert!(evictions(&cluster, from, false).is_empty());
 }

@@ -150,39 +150,40 @@ impl Reconciler<'_> {
         let verb = if evict { "evict" } else { "delete" };
         let decided = self.observation.pod(target.uid());
         let mut version = target.pod.resource_version.clone();
+        let mut conflict = None;
         for attempt in 0.. {
+            // The API server counts the budget down before it compares the version of an eviction: a conflict blocks the budget for two
+            // minutes (`pkg/registry/core/pod/storage/eviction.go`).
+            if evict || conflict.is_some() {
+                let fresh = match requests.pod(namespace, name).await {
+                    Ok(fresh) => fresh.filter(|pod| pod.metadata.uid.as_deref() == Some(&**target.uid())),
+                    Err(error) => return Outcome::Failed(verb, error),
+                };
+                let Some(fresh) = fresh else { return Outcome::Gone };
+                let entry = PodEntry::of(self.ctx.family, &fresh);
+                // A pod with other labels may have to be released instead.
+                let is_same = matches!((decided, &entry), (Some(decided), Some(entry))
+                    if decided.labels == entry.labels && counts_as_same(&target.pod, &entry.pod));
+                match (entry, conflict) {
+                    // The conflict is not about the pod: a webhook, for instance, can refuse with this code.
+                    (_, Some(error)) if is_same && attempt > RETRIES => return Outcome::Failed(verb, error),
+                    (Some(entry), _) if is_same => version.clone_from(&entry.pod.resource_version),
+                    (entry, _) => return Outcome::Changed(entry.map(Arc::new)),
+                }
+            }
             let object = ObjectVersion { namespace, name, uid: target.uid(), version: &version };
             let answer = if evict {
                 requests.evict_pod(&object, purpose).await.map(|()| false)
             } else {
                 requests.delete_pod(&object, purpose).await
             };
-            let error = match answer {
+            conflict = match answer {
                 Ok(true) => return Outcome::Deleted,
                 Ok(false) => return Outcome::Terminating,
                 Err(error) if error.says_gone(name) => return Outcome::Gone,
-                Err(error) => error,
+                Err(error) if error.is_conflict() => Some(error),
+                Err(error) => return Outcome::Failed(verb, error),
             };
-            if !error.is_conflict() {
-                return Outcome::Failed(verb, error);
-            }
-            let fresh = match requests.pod(namespace, name).await {
-                Ok(fresh) => fresh.filter(|pod| pod.metadata.uid.as_deref() == Some(&**target.uid())),
-                Err(error) => return Outcome::Failed("delete", error),
-            };
-            let Some(fresh) = fresh else { return Outcome::Gone };
-            let entry = PodEntry::of(self.ctx.family, &fresh);
-            // A pod with other labels may have to be released instead.
-            let is_same = matches!((decided, &entry), (Some(decided), Some(entry))
-                if decided.labels == entry.labels && counts_as_same(&target.pod, &entry.pod));
-            match entry {
-                Some(entry) if is_same && attempt < RETRIES => {
-                    version.clone_from(&entry.pod.resource_version);
-                }
-                // The conflict is not about the pod: a webhook, for instance, can refuse with this code.
-                Some(_) if is_same => return Outcome::Failed(verb, error),
-                entry => return Outcome::Changed(entry.map(Arc::new)),
-            }
         }
         Outcome::Changed(None)
     }
