@@ -20,7 +20,7 @@ mod runtime;
 #[cfg(test)]
 mod testing;
 
-pub use client::access::{Credentials, client, kubeconfig, plainly, stays_here};
+pub use client::access::{Credentials, authority_file, client, kubeconfig, plainly, stays_here};
 pub use client::error::{Error, RequestError};
 pub use client::http::{client_config, counted};
 pub use client::limits::{Limiter, Limits};

@@ -15,8 +15,8 @@ use kube::{Client, Config};
 use ordereddeployment_api::parse_pause_duration;
 use ordereddeployment_controller::{
     Apart, Candidate, Controller, Credentials, Error, Family, Fence, Health, LOG_FILTER, Limiter, Limits,
-    Metrics, NodeCosts, Options, RulesSource, Timing, client, client_config, counted, identity, kubeconfig,
-    plainly, serve,
+    Metrics, NodeCosts, Options, RulesSource, Timing, authority_file, client, client_config, counted,
+    identity, kubeconfig, plainly, serve,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -334,9 +334,13 @@ async fn config(path: Option<&Path>) -> Result<Config> {
     };
     let options = KubeConfigOptions::default();
     let config = match read {
-        Ok(read) => Config::from_custom_kubeconfig(read, &options)
-            .await
-            .with_context(|| format!("cannot use {named}"))?,
+        Ok(read) => {
+            let authorities = authority_file(&read);
+            let config = Config::from_custom_kubeconfig(read, &options).await;
+            let mut config = config.with_context(|| format!("cannot use {named}"))?;
+            config.root_cert_file = authorities;
+            config
+        }
         Err(error) => {
             // The first line is the message; the parser adds an excerpt of the document, which has credentials.
             let message = error.to_string();
@@ -355,8 +359,12 @@ fn log(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
     let has_colors =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(has_colors);
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(has_colors)
+        // It says so on standard error, and panics if that is closed or its disk is full.
+        .log_internal_errors(false);
     match format {
         LogFormat::Text => subscriber.init(),
         LogFormat::Json => subscriber.json().init(),

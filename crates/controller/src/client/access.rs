@@ -61,6 +61,17 @@ pub fn kubeconfig() -> Result<Kubeconfig, KubeconfigError> {
     found.try_fold(Kubeconfig::default(), |all, path| all.merge(Kubeconfig::read_from(path)?))
 }
 
+/// The file of certificate authorities that this kubeconfig names for its current cluster. kube reads it once, unless the configuration
+/// names it in `root_cert_file`.
+#[must_use]
+pub fn authority_file(kubeconfig: &Kubeconfig) -> Option<PathBuf> {
+    let current = kubeconfig.current_context.as_ref()?;
+    let context = kubeconfig.contexts.iter().find(|one| one.name == *current)?.context.as_ref()?;
+    let cluster = kubeconfig.clusters.iter().find(|one| one.name == context.cluster)?.cluster.as_ref()?;
+    let is_file = cluster.certificate_authority_data.is_none();
+    cluster.certificate_authority.as_ref().filter(|_| is_file).map(PathBuf::from)
+}
+
 /// Whether the API server accepts the credentials of a client.
 #[derive(Clone, Debug)]
 pub struct Credentials(watch::Receiver<Option<Refusals>>);
@@ -374,7 +385,7 @@ mod tests {
     use tokio::sync::watch;
     use tokio::time::{Instant, sleep, timeout};
 
-    use super::{Credentials, Environment, REFUSED, count, proxy};
+    use super::{Credentials, Environment, REFUSED, authority_file, count, proxy};
 
     #[tokio::test(start_paused = true)]
     async fn credentials_that_are_refused_for_minutes_are_given_up() {
@@ -406,6 +417,24 @@ mod tests {
             count(&refusals, is_refused);
             assert!(timeout(REFUSED / 4, &mut refused).await.is_err());
         }
+    }
+
+    #[test]
+    fn the_authorities_are_read_from_the_file_of_the_current_cluster() {
+        let file = |cluster: serde_json::Value| {
+            let kubeconfig = serde_json::json!({
+                "current-context": "b",
+                "clusters": [{"name": "a", "cluster": {"server": "https://a", "certificate-authority": "/a.crt"}}, {"name": "b", "cluster": cluster}],
+                "contexts": [{"name": "a", "context": {"cluster": "a"}}, {"name": "b", "context": {"cluster": "b"}}],
+            });
+            authority_file(&serde_json::from_value(kubeconfig).unwrap())
+        };
+        let named = serde_json::json!({"server": "https://b", "certificate-authority": "/b.crt"});
+        assert_eq!(file(named.clone()), Some("/b.crt".into()));
+        let mut inline = named;
+        inline["certificate-authority-data"] = "YQ==".into();
+        assert_eq!(file(inline), None);
+        assert_eq!(file(serde_json::json!({"server": "https://b"})), None);
     }
 
     #[test]
