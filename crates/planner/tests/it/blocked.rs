@@ -155,8 +155,11 @@ fn a_hold_ends_what_was_blocked() {
     wait_out_the_grace_time(&mut cluster);
     assert!(cluster.status().blocked.is_some());
     let first = cluster.pause_at(0, PausePoint::Before);
-    cluster.settle();
+    while cluster.status().hold.is_none() {
+        cluster.step();
+    }
     let status = cluster.status();
     assert_eq!((status.hold.unwrap().id, status.blocked), (format!("{first}@2"), None));
+    cluster.settle();
     assert_eq!(blocked_message(&cluster), None);
 }
