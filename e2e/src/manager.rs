@@ -75,9 +75,9 @@ impl Manager {
         logged.with_context(|| format!("the controller does not log {words:?}"))?
     }
 
-    /// The lines that it has logged since the last call.
-    pub fn log_lines(&mut self) -> Vec<String> {
-        std::iter::from_fn(|| self.log.try_recv().ok()).collect()
+    /// The number of lines that it has logged since the last call.
+    pub fn new_log_lines(&mut self) -> usize {
+        std::iter::from_fn(|| self.log.try_recv().ok()).count()
     }
 
     /// Sends a signal, such as `TERM` or `STOP`.

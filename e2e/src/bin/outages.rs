@@ -95,7 +95,7 @@ struct Subject {
     /// How often it was started again.
     ended: usize,
     replicas: usize,
-    /// The lines of programs that have ended, and those that were counted before.
+    /// The lines that were counted: those of programs that have ended, and of ours those that were read.
     lines: usize,
 }
 
@@ -117,30 +117,22 @@ impl Subject {
             Program::BuiltIn(manager) => manager.runs(),
         };
         if !runs {
-            self.lines += self.logged()?;
+            self.lines = self.logged()?;
             self.program = program(&self.cluster, self.is_ours)?;
             self.ended += 1;
         }
         Ok(())
     }
 
-    /// The lines that this process has logged; of ours, since the last call.
+    /// All lines that were logged so far.
     fn logged(&mut self) -> Result<usize> {
         match &mut self.program {
-            Program::Ours(manager) => Ok(manager.log_lines().len()),
-            Program::BuiltIn(manager) => manager.log_lines(),
+            Program::Ours(manager) => {
+                self.lines += manager.new_log_lines();
+                Ok(self.lines)
+            }
+            Program::BuiltIn(manager) => Ok(self.lines + manager.log_lines()?),
         }
-    }
-
-    /// The lines since the last call.
-    fn lines(&mut self) -> Result<usize> {
-        let now = self.logged()?;
-        let all = std::mem::take(&mut self.lines) + now;
-        if let Program::BuiltIn(_) = self.program {
-            // Its file has the lines before, too.
-            self.lines = 0;
-        }
-        Ok(all)
     }
 
     /// How long a scale-up by one takes; `None` if it is not carried out in time.
@@ -167,8 +159,7 @@ impl Subject {
 
     async fn measure(&mut self, row: &str, length: Duration, disturbance: Disturbance) -> Result<String> {
         self.cluster.proxy.rules().start_timeline();
-        let (before, begun) = (self.lines()?, Instant::now());
-        let before = if self.is_ours { 0 } else { before };
+        let (before, begun) = (self.logged()?, Instant::now());
         disturbance.begin(self.cluster.proxy.rules());
         tokio::time::sleep(BEGIN).await;
         let inside = if matches!(disturbance, Disturbance::Down) {
@@ -183,7 +174,7 @@ impl Subject {
         let requests = self.cluster.proxy.rules().stop_timeline();
         let requests = requests.iter().filter(|one| matches!(one.passed, e2e::proxy::Passed::Request(_)));
         let requests = requests.count();
-        let lines = self.lines()?.saturating_sub(before);
+        let lines = self.logged()?.saturating_sub(before);
         disturbance.end(self.cluster.proxy.rules());
         if matches!(disturbance, Disturbance::Down) && self.is_ours {
             let plane = self.cluster.control_plane().context("no control plane")?;

@@ -218,25 +218,22 @@ impl Watches {
 
     async fn pods(&self) {
         let [_, _, what, _] = Watched::of(self.ctx.family);
-        self.follow(
-            || self.watched::<PodView>(),
-            what,
-            |event| {
-                let orphan = match &event {
-                    watcher::Event::Apply(pod) | watcher::Event::InitApply(pod) if is_adoptable(pod) => {
-                        Some((NamespacedUid::of(&pod.metadata), pod.labels().clone()))
-                    }
-                    _ => None,
-                };
-                let event = WatchEvent::of(event, |pod: PodView| PodEntry::of(self.ctx.family, &pod));
-                let now = self.ctx.clock.now();
-                let mut names = self.ctx.cache().apply_pod(event, now);
-                if let Some((key, labels)) = orphan {
-                    names.extend(self.ctx.cache().apply_orphan(&key, &labels));
+        let open = || self.watched::<PodView>();
+        self.follow(open, what, |event| {
+            let orphan = match &event {
+                watcher::Event::Apply(pod) | watcher::Event::InitApply(pod) if is_adoptable(pod) => {
+                    Some((NamespacedUid::of(&pod.metadata), pod.labels().clone()))
                 }
-                self.enqueue(names.iter().map(reference));
-            },
-        )
+                _ => None,
+            };
+            let event = WatchEvent::of(event, |pod: PodView| PodEntry::of(self.ctx.family, &pod));
+            let now = self.ctx.clock.now();
+            let mut names = self.ctx.cache().apply_pod(event, now);
+            if let Some((key, labels)) = orphan {
+                names.extend(self.ctx.cache().apply_orphan(&key, &labels));
+            }
+            self.enqueue(names.iter().map(reference));
+        })
         .await;
     }
 
