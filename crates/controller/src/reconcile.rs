@@ -39,7 +39,7 @@ use crate::reconcile::live::LiveObject;
 use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::record::Interrupt;
-use crate::reconcile::report::{StatusChange, StatusWrite};
+use crate::reconcile::report::{REPORT_INTERVAL, StatusChange, StatusWrite};
 use crate::reconcile::state::LiveReadReason;
 use crate::runtime::backoff;
 use crate::runtime::metrics::WaitTimes;
@@ -173,6 +173,7 @@ impl Reconciler<'_> {
         let mut failed = false;
         // Whether everything that no longer matches was released since the last live read.
         let mut released = false;
+        let started = Instant::now();
         for _ in 0..ROUNDS {
             // Snapshot: the object, its sets and its pods, merged once from cache and expectations; read live if that is due.
             if !self.refresh() {
@@ -244,6 +245,7 @@ impl Reconciler<'_> {
                         outcome => return Ok(outcome),
                     }
                 }
+                Decision::Act(act) if self.report_midway(&act, started).await? == StatusWrite::Conflict => {}
                 Decision::Act(act) => {
                     self.live = false;
                     match self.apply(&act).await {
@@ -385,6 +387,18 @@ impl Reconciler<'_> {
             .fold(RESYNC, Duration::min);
         let wait = wait.max(SHORTEST);
         Ok(if all_stored && stored == StatusWrite::Yes { Outcome::Idle(wait) } else { Outcome::Failed(wait) })
+    }
+
+    /// Reports during a reconciliation whose requests are slow. Fast ones report at their end only. The Deployment controller reports
+    /// the status of a Deployment.
+    async fn report_midway(&mut self, act: &Act, started: Instant) -> Result<StatusWrite, Error> {
+        let since = self.state.reported.map_or(started, |reported| reported.max(started)).elapsed();
+        let change = StatusChange::of(&self.status(), &act.status);
+        if self.ctx.family == Family::Plain || change == StatusChange::Nothing || since < REPORT_INTERVAL {
+            return Ok(StatusWrite::Yes);
+        }
+        self.state.reported = Some(Instant::now());
+        self.store_status(&act.status).await
     }
 
     /// When sizes that lag must be written.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::stream::unfold;
 use http::header::{HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, StatusCode};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, Limited, StreamBody};
 use jiff::Timestamp;
 use kube::client::Body;
 use kube::core::Status;
@@ -25,6 +26,9 @@ use crate::runtime::health::{Health, watch_of};
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long a watch or a list waits for the beginning of its answer. An API server gives up requests that take longer.
 const ANSWERS: Duration = Duration::from_secs(60);
+/// How long an answer may be silent. An API server sends a bookmark on each watch every minute; a proxy whose own connection to the API
+/// server is dead sends nothing.
+const SILENT: Duration = Duration::from_secs(150);
 /// The longest body of a failed request with `Retry-After` that is read, in bytes.
 const LONGEST_FAILURE: usize = 1024 * 1024;
 
@@ -80,7 +84,8 @@ fn watched(request: &http::Request<Body>) -> (String, bool) {
     (resource, request.uri().query().is_some_and(|query| query.contains("watch=true")))
 }
 
-/// The same client for watches: it records when data last arrived on a watch, and limits the wait for the beginning of an answer.
+/// The same client for watches: it records when data last arrived on a watch, limits the wait for the beginning of an answer, and ends
+/// an answer that is silent for too long. The watch goes on where it ended.
 pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>) -> Client {
     let (inner, metrics) = (client.clone(), Arc::clone(metrics));
     let service = service_fn(move |request: http::Request<Body>| {
@@ -99,11 +104,14 @@ pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>) -> Client {
                 }
             };
             heard();
-            let listening = move |frame| {
-                heard();
-                frame
-            };
-            Ok(answer.map(|body| body.map_frame(listening)))
+            Ok(answer.map(|body| {
+                let frames = unfold((body, heard), |(mut body, heard)| async {
+                    let frame = timeout(SILENT, body.frame()).await.ok()??;
+                    heard();
+                    Some((frame, (body, heard)))
+                });
+                StreamBody::new(frames)
+            }))
         }
     });
     Client::new(service, client.default_namespace().to_owned())

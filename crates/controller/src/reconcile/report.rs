@@ -20,7 +20,7 @@ use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::LiveReadReason;
 
 /// The minimum interval between two writes of statuses in which only numbers of pods change.
-const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The result of a status write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -73,6 +73,8 @@ pub enum RequestFault {
     Answer(u16, &'static str, &'static str),
     /// The same with 200, and a byte a second.
     Trickle(&'static str),
+    /// It does not arrive, and its answer begins with 200 and never goes on.
+    Silence,
     /// It does not arrive: the name of what it creates exists.
     NameTaken,
     /// It does not arrive: the namespace is being deleted.
@@ -160,6 +162,10 @@ impl FaultInjector {
                         Ok(Frame::data(Bytes::copy_from_slice(&[*byte])))
                     });
                     return Ok(Response::new(UnsyncBoxBody::new(StreamBody::new(bytes))));
+                }
+                RequestFault::Silence => {
+                    let nothing = futures::stream::pending::<Result<Frame<Bytes>, BoxError>>();
+                    return Ok(Response::new(UnsyncBoxBody::new(StreamBody::new(nothing))));
                 }
                 RequestFault::NamespaceTerminates => {
                     return Ok(whole(refusal(403, Some("NamespaceTerminating"))));

@@ -125,6 +125,25 @@ async fn pods_deleted_while_the_watches_were_broken_are_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_on_which_nothing_arrives_is_opened_again() {
+    let mut cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 2})).await);
+    cluster.kill();
+    let mut is_first = true;
+    cluster.faults.rule(move |info| {
+        let of_pods = info.is_watch() && info.path.starts_with("/api/v1/pods?");
+        if of_pods && std::mem::take(&mut is_first) { RequestFault::Silence } else { RequestFault::None }
+    });
+    cluster.start_controller();
+    cluster.pass(Duration::from_secs(5)).await;
+    cluster.pods().delete(&pods[0], &DeleteParams::default()).await.unwrap();
+    // The watch is asked to end only after 290 s.
+    cluster.pass(Duration::from_secs(160)).await;
+    let view = cluster.view().await;
+    assert_eq!((view.active().len(), view.available()), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_controller_finishes_the_rollout_of_one_killed_at_any_moment() {
     for moment in [1, 20, 150, 900, 1300, 2500] {
         let mut cluster = Cluster::start().await;

@@ -40,6 +40,22 @@ async fn a_create_as_slow_as_a_webhook_may_be_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_status_keeps_up_while_creates_are_slow() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 6, "strategy": bounds(1, 0)})).await;
+    cluster.faults.rule(|info| {
+        let is_slow = info.creates_pod("web:2") && !info.is_dry_run();
+        if is_slow { RequestFault::Delay(Duration::from_secs(10)) } else { RequestFault::None }
+    });
+    cluster.set_image("web:2").await;
+    for count in 2..=6 {
+        let view = cluster.until("the next pod is there", |view| view.updated().len() == count).await;
+        let known = view.status().updated_replicas;
+        assert!(known >= i32::try_from(count).ok().map(|count| count - 1), "{known:?} of {count}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dry_run_without_an_answer_is_reported_and_stops_only_what_needs_it() {
     for fate in [500, 503, 429] {
         let cluster = Cluster::start().await;
