@@ -45,6 +45,8 @@ pub struct History {
     last: i64,
     /// Whether the template of the rollout served last, before it or in it.
     is_return: bool,
+    /// Whether it served since it came.
+    has_served: bool,
     /// The seconds that the pauses at marks last, as last seen.
     durations: BTreeMap<String, Option<i64>>,
     /// The largest number of replicas since there were no more pods than that.
@@ -157,7 +159,7 @@ impl History {
     pub fn served(set: &Set, replicas: i32) -> Self {
         let template = key_of(set);
         let served = vec![(template.clone(), set.uid.to_string())];
-        Self { template, served, desired: replicas.into(), ..Self::default() }
+        Self { template, served, has_served: true, desired: replicas.into(), ..Self::default() }
     }
 
     /// So many seconds pass.
@@ -300,7 +302,7 @@ impl History {
         let is_at_zero = view.desired == 0 || view.pods.is_empty();
         let is_suspended = (self.is_rollout || self.aborts) && is_at_zero && is_ahead;
         // A place stays ahead until a revision serves: its pods can be missing.
-        let has_ended = self.aborts || (self.is_return && !self.is_rollout);
+        let has_ended = self.aborts || (self.is_return && !self.is_rollout && self.has_served);
         let now = declared(view);
         let stays = |name: &str, number| match number {
             Some(Number::Counted { .. }) if is_suspended => true,
@@ -324,7 +326,7 @@ impl History {
         // A smaller number of replicas may not be reached yet.
         self.before = self.desired.max(count(view.old().count()));
         (self.aborts, self.are_all_passed, self.unavailable) = (false, false, 0);
-        (self.paused, self.hold) = (None, None);
+        (self.paused, self.hold, self.has_served) = (None, None, false);
         let goes_back =
             self.back(view).is_some() && (view.desired > 0 || !view.pods.is_empty() || is_retried);
         self.is_rollout = is_suspended || view.old().next().is_some() || goes_back;
@@ -899,7 +901,7 @@ impl History {
         if let Some(set) = current_set(&view).filter(|_| serves && matches!(decision, Decision::Act(_))) {
             self.served.retain(|(served, _)| *served != self.template);
             self.served.push((self.template.clone(), set.uid.to_string()));
-            (self.is_return, self.open) = (true, None);
+            (self.is_return, self.has_served, self.open) = (true, true, None);
         }
         let is_carried_out = !self.aborts || matches!(decision, Decision::Act(_));
         if status.aborted.is_some() && is_carried_out && view.desired > 0 {
