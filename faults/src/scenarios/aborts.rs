@@ -4,7 +4,7 @@ use ordereddeployment_api::names::{condition, reason};
 use rand::rngs::StdRng;
 use serde_json::json;
 
-use super::builder::{Draw, NO_ACTION, ScenarioBuilder, image, scale};
+use super::builder::{Draw, NO_ACTION, ScenarioBuilder, image, prioritise, scale};
 use crate::case::{Case, Outcome, PodSelector, ResumeRequest, UserAction};
 
 /// A rollout that pauses after some updated pods.
@@ -23,9 +23,11 @@ fn stays(builder: ScenarioBuilder) -> Case {
     builder.reason(condition::STALLED, reason::ABORTED, NO_ACTION).build_with(Outcome::Stalled)
 }
 
+/// A priority that is set before the request counts.
 pub(super) fn held(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
-    stays(rollout("aborted-in-a-hold", draw).when_held(UserAction::Abort))
+    let builder = rollout("aborted-in-a-hold", draw).when_held(prioritise(PodSelector::Updated(0), 50));
+    stays(builder.after(draw.pause(0), UserAction::Abort))
 }
 
 /// The rollout is aborted before it reaches a point, and the request is repeated.
