@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ordereddeployment_api::LabelSelector;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 /// A PodDisruptionBudget with the fields that the controller reads.
 #[derive(Debug, Deserialize)]
@@ -11,12 +12,21 @@ pub(crate) struct Budget {
     metadata: BudgetMetadata,
     #[serde(default)]
     spec: BudgetSpec,
+    #[serde(default)]
+    status: BudgetStatus,
 }
 
 #[derive(Debug, Default, Deserialize)]
 struct BudgetMetadata {
     #[serde(default)]
     name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BudgetStatus {
+    #[serde(default)]
+    disrupted_pods: Map<String, Value>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -27,6 +37,12 @@ struct BudgetSpec {
 impl Budget {
     pub(crate) fn name(&self) -> &str {
         &self.metadata.name
+    }
+
+    /// Whether the budget counts an eviction of this pod that was not carried out. The disruption controller takes it back after two
+    /// minutes (`DeletionTimeout` in `pkg/controller/disruption/disruption.go`).
+    pub(crate) fn counts(&self, pod: &str) -> bool {
+        self.status.disrupted_pods.contains_key(pod)
     }
 
     /// Whether the budget selects pods with these labels. An empty selector selects all pods in

@@ -78,7 +78,6 @@ async fn a_refused_eviction_blocks_the_next_ones_and_the_budget_is_named_until_i
     let words = "The disruption budget web needs 9 healthy pods and has 3 currently";
     assert_eq!(failure.message, format!("Waiting to evict pod {}: {words}", pods[0]));
     assert_eq!(condition_of(&view, condition::STALLED).unwrap().status, ConditionStatus::False);
-    assert_eq!(cluster.asked(mark, "list", "poddisruptionbudgets").len(), 0, "the server has named it");
     for refused in evictions(&cluster, mark, false) {
         assert_eq!((refused.code, refused.name.as_ref()), (429, Some(&pods[0])), "no other pod");
     }
@@ -103,12 +102,16 @@ async fn an_eviction_refused_for_hours_is_retried_twice_a_minute() {
     let asked = evictions(&cluster, mark, false).len();
     assert!((115..=121).contains(&asked), "{asked}");
     // One event is updated, at most once per refusal; the status says that the deadline has passed; only the
-    // pod is read.
+    // pod and the budgets are read.
     assert!(cluster.asked(mark, "patch", "events").len() <= asked);
     assert_eq!(cluster.asked(mark, "patch", "ordereddeployments").len(), 1);
-    for (verb, plural, count) in
-        [("get", "ordereddeployments", 0), ("list", "pods", 0), ("get", "pods", asked)]
-    {
+    let table = [
+        ("get", "ordereddeployments", 0),
+        ("list", "pods", 0),
+        ("get", "pods", asked),
+        ("list", "poddisruptionbudgets", asked),
+    ];
+    for (verb, plural, count) in table {
         assert_eq!(cluster.asked(mark, verb, plural).len(), count, "{verb} {plural}");
     }
 }
@@ -323,4 +326,22 @@ async fn each_pod_is_read_before_its_eviction() {
     let read: Vec<_> = cluster.asked(from, "get", "pods").into_iter().map(|one| one.name).collect();
     assert!(evicted.iter().all(|one| read.contains(&one.name)), "{read:?}");
     assert!(evictions(&cluster, from, false).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_counts_an_eviction_that_failed_is_explained() {
+    let cluster = Cluster::start().await;
+    let pods = deployed(&cluster, 3).await;
+    budget(&cluster, "web", json!(2)).await;
+    let (api, pod) = (cluster.pods(), pods[0].clone());
+    cluster.faults.before(Method::POST, "/eviction", async move {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {"note": "now"}}}));
+        api.patch(&pod, &PatchParams::default(), &patch).await.unwrap();
+    });
+    cluster.scale(2).await;
+    let view = cluster.until("it is refused", is_refused).await;
+    let message = condition_of(&view, condition::REPLICA_FAILURE).unwrap().message;
+    assert!(message.contains("an eviction of this pod that was not carried out"), "{message}");
+    cluster.pass(Duration::from_secs(180)).await;
+    assert_eq!(cluster.view().await.active().len(), 2);
 }

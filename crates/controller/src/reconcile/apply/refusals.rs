@@ -1,4 +1,4 @@
-//! Which PodDisruptionBudgets refuse an eviction: named by the API server, or looked up if it does not name them.
+//! Which PodDisruptionBudgets refuse an eviction, and why: named by the API server, or looked up.
 //!
 //! Nothing is decided here, and budgets are read only after a refusal.
 
@@ -19,14 +19,19 @@ pub(super) async fn explain(
     refusal: Refusal,
 ) -> (FailureKind, String) {
     let waiting = format!("Waiting to evict pod {pod}");
-    match refusal {
-        Refusal::Named(words) => (FailureKind::Evict, format!("{waiting}: {words}")),
-        Refusal::Unnamed(words) => {
-            let names = names(requests, namespace, labels).await;
-            (FailureKind::Evict, format!("{waiting}: {words} ({names})"))
+    let (names, counted) = match requests.budgets(namespace).await {
+        Ok((mut budgets, beta)) => {
+            budgets.retain(|budget| budget.selects(labels, beta));
+            let counts = budgets.iter().any(|budget| budget.counts(pod));
+            (names(&budgets), if counts { COUNTED } else { "" })
         }
+        // The refusal is valid; without permission to list budgets the message says so.
+        Err(error) => (format!("which ones is not known: {error}"), ""),
+    };
+    match refusal {
+        Refusal::Named(words) => (FailureKind::Evict, format!("{waiting}: {words}{counted}")),
+        Refusal::Unnamed(words) => (FailureKind::Evict, format!("{waiting}: {words} ({names}){counted}")),
         Refusal::Several => {
-            let names = names(requests, namespace, labels).await;
             let why = "and the API server evicts no pod that has several: only one may select it";
             (
                 FailureKind::EvictAmbiguous,
@@ -36,20 +41,17 @@ pub(super) async fn explain(
     }
 }
 
-/// The budgets that select pods with these labels, as text for messages.
-async fn names(requests: &Requests, namespace: &str, labels: &BTreeMap<String, String>) -> String {
-    match requests.budgets(namespace).await {
-        Ok((budgets, beta)) => {
-            let selecting = budgets.iter().filter(|budget| budget.selects(labels, beta));
-            let mut names: Vec<_> = selecting.map(Budget::name).collect();
-            names.sort_unstable();
-            match names.as_slice() {
-                [] => "no PodDisruptionBudget selects it any more".to_owned(),
-                [name] => format!("PodDisruptionBudget {name}"),
-                names => format!("PodDisruptionBudgets {}", names.join(", ")),
-            }
-        }
-        // The refusal is valid; without permission to list budgets the message says so.
-        Err(error) => format!("which ones is not known: {error}"),
+/// Why a budget refuses an eviction after one that failed. The API server counts it before it compares the version of the pod.
+const COUNTED: &str =
+    ". The budget counts an eviction of this pod that was not carried out, for two minutes at most";
+
+/// The budgets as text for messages.
+fn names(budgets: &[Budget]) -> String {
+    let mut names: Vec<_> = budgets.iter().map(Budget::name).collect();
+    names.sort_unstable();
+    match names.as_slice() {
+        [] => "no PodDisruptionBudget selects it any more".to_owned(),
+        [name] => format!("PodDisruptionBudget {name}"),
+        names => format!("PodDisruptionBudgets {}", names.join(", ")),
     }
 }
