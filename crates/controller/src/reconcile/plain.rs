@@ -94,17 +94,22 @@ impl Reconciler<'_> {
             let Some(old) = entry.plain_status.clone() else { continue };
             let status = self.plain_status(&entry, &old, act);
             let Some(change) = diff(&old, &status) else { continue };
+            let is_only_terminating =
+                change.as_object().is_some_and(|it| it.keys().all(|key| key == TERMINATING));
+            if is_only_terminating && !self.ctx.stores_terminating.load(Ordering::Relaxed) {
+                continue;
+            }
             let patch =
                 json!({"metadata": {"resourceVersion": entry.object.resource_version()}, "status": change});
             let name = &entry.set.name;
             self.ctx.reports.sending(entry.key(), &status);
             match self.requests.patch_set_status(&self.namespace, name, &patch).await {
                 Ok(stored) => {
-                    let kept = |status: &Value| status.get(TERMINATING).is_some();
-                    if kept(&status) && !stored.plain_status.as_deref().is_some_and(kept) {
-                        // Kubernetes before 1.33, or without the feature gate: the API server drops the field.
-                        self.ctx.stores_terminating.store(false, Ordering::Relaxed);
-                    }
+                    // Kubernetes before 1.33, or without the feature gate, drops the field. Every write asks again: two versions can
+                    // be behind one address.
+                    let is_kept =
+                        stored.plain_status.as_ref().is_some_and(|it| it.get(TERMINATING).is_some());
+                    self.ctx.stores_terminating.store(is_kept, Ordering::Relaxed);
                     if let Some(entry) = SetEntry::of(stored) {
                         self.record_set(Fact::Is(Arc::new(entry)));
                     }
@@ -129,7 +134,7 @@ impl Reconciler<'_> {
         let now = self.ctx.clock.now();
         let pods = &self.observation.pods;
         let counts = Counts::of(entry, pods, now);
-        let mut status = counts.fields(self.ctx.stores_terminating.load(Ordering::Relaxed));
+        let mut status = counts.fields();
         status.insert("observedGeneration".to_owned(), json!(entry.object.metadata.generation));
         let size = usize::try_from(entry.set.replicas).unwrap_or(0);
         let failure = self.state.failure.as_ref().filter(|failure| match failure.what {
@@ -170,7 +175,8 @@ impl Counts {
         let mut counts = Self::default();
         for pod in pods.iter().filter(|pod| pod.owner() == entry.key() && !pod.pod.finished) {
             if pod.pod.terminating {
-                counts.terminating += 1;
+                // `FilterClaimedPods`: those that left the selector do not count.
+                counts.terminating += usize::from(entry.object.spec.selector.matches(&pod.labels));
                 continue;
             }
             counts.active += 1;
@@ -182,16 +188,16 @@ impl Counts {
         counts
     }
 
-    /// The fields as the API server stores them: 0 is absent, except for `replicas`.
-    fn fields(&self, with_terminating: bool) -> Map<String, Value> {
+    /// The fields as the API server stores them: 0 is absent, except for `replicas` and `terminatingReplicas`.
+    fn fields(&self) -> Map<String, Value> {
         let numbers = [
             ("fullyLabeledReplicas", self.fully_labeled),
             ("readyReplicas", self.ready),
             ("availableReplicas", self.available),
         ];
         let numbers = numbers.into_iter().filter(|(_, number)| *number > 0);
-        let terminating = with_terminating.then_some((TERMINATING, self.terminating));
-        let fields = [("replicas", self.active)].into_iter().chain(numbers).chain(terminating);
+        let always = [("replicas", self.active), (TERMINATING, self.terminating)];
+        let fields = always.into_iter().chain(numbers);
         fields.map(|(key, number)| (key.to_owned(), json!(number))).collect()
     }
 }
@@ -238,11 +244,10 @@ mod tests {
     #[test]
     fn zero_is_absent_except_for_the_replicas() {
         let counts = Counts { active: 2, ready: 1, ..Counts::default() };
-        assert_eq!(Value::Object(counts.fields(false)), json!({"replicas": 2, "readyReplicas": 1}));
-        assert_eq!(
-            Value::Object(Counts::default().fields(true)),
-            json!({"replicas": 0, "terminatingReplicas": 0})
-        );
+        let fields = json!({"replicas": 2, "readyReplicas": 1, "terminatingReplicas": 0});
+        assert_eq!(Value::Object(counts.fields()), fields);
+        let fields = json!({"replicas": 0, "terminatingReplicas": 0});
+        assert_eq!(Value::Object(Counts::default().fields()), fields);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ordereddeployment_wire::NamespacedUid;
 use serde_json::Value;
 
-/// The numbers of a status that every controller of ReplicaSets reports.
-type Numbers = [i64; 5];
+/// The numbers of a status that every controller of ReplicaSets reports, and `terminatingReplicas`, which API servers store since 1.33.
+type Numbers = ([i64; 5], Option<i64>);
 
 const NUMBERS: [&str; 5] =
     ["observedGeneration", "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
@@ -40,12 +40,12 @@ impl Reports {
     /// The watch shows the set with this status after that one. Returns whether another client has written it.
     pub(crate) fn shown(&self, key: &NamespacedUid, before: &Value, after: &Value) -> bool {
         let shown = numbers(after);
-        if shown == numbers(before) {
+        if is_same(&numbers(before), &shown) {
             return false;
         }
         let mut sent = self.sent();
         if let Some(of_set) = sent.get_mut(key)
-            && let Some(place) = of_set.iter().position(|sent| *sent == shown)
+            && let Some(place) = of_set.iter().position(|sent| is_same(sent, &shown))
         {
             // An API server that goes back in time shows the last one again.
             of_set.drain(..place);
@@ -70,7 +70,13 @@ impl Reports {
 }
 
 fn numbers(status: &Value) -> Numbers {
-    NUMBERS.map(|key| status.get(key).and_then(Value::as_i64).unwrap_or(0))
+    let number = |key: &str| status.get(key).and_then(Value::as_i64);
+    (NUMBERS.map(|key| number(key).unwrap_or(0)), number("terminatingReplicas"))
+}
+
+/// Whether the API server shows these numbers, perhaps without a field that it drops.
+fn is_same(sent: &Numbers, shown: &Numbers) -> bool {
+    sent.0 == shown.0 && (shown.1.is_none() || sent.1 == shown.1)
 }
 
 #[cfg(test)]
@@ -94,6 +100,11 @@ mod tests {
         // The watch lags, and a list skips some.
         let shown = [(0, 1), (1, 1), (1, 2), (2, 50), (50, 51), (51, 100)];
         assert!(shown.into_iter().all(|(before, after)| !is_foreign(before, after)));
+        // Another client reports only other terminating pods.
+        let terminating = |count: i64| json!({"replicas": 100, "terminatingReplicas": count});
+        assert!(reports.shown(&key("a"), &terminating(0), &terminating(3)));
+        reports.sending(&key("a"), &terminating(3));
+        assert!(!reports.shown(&key("a"), &terminating(0), &terminating(3)));
         // Another client repeats what was reported long ago.
         assert!(is_foreign(100, 7));
         reports.sending(&key("a"), &json!({"replicas": 100}));
