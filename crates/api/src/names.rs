@@ -179,6 +179,8 @@ pub mod reason {
     pub const PAUSE_NOT_STORED: &str = "PauseNotStored";
     /// Stalled and event: the API server does not store fields of the status. The CRDs are older than the controller.
     pub const STATUS_NOT_STORED: &str = "StatusNotStored";
+    /// Event: the API server does not know fields of the template, or its pods come back without them.
+    pub const UNKNOWN_FIELDS: &str = "UnknownFields";
     /// Event: a pod was created.
     pub const SUCCESSFUL_CREATE: &str = "SuccessfulCreate";
     /// Event: a pod was deleted.

@@ -6,7 +6,9 @@ use kube::Client;
 use kube::api::PostParams;
 use kube::core::Request;
 use kube::{ResourceExt, core::Status};
+use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_planner::{Answer, Comparison, ComparisonResult, Snapshot, to_compare};
+use ordereddeployment_wire::{Family, new_pod, strict_create};
 use serde_json::Value;
 
 use crate::explain::explain;
@@ -39,7 +41,11 @@ pub(crate) async fn compare(
             Err(error) => return Err(explain(error, "cannot compare the template with those of the sets")),
         }
     }
-    Ok(comparison.verdict())
+    let verdict = comparison.verdict();
+    if verdict == ComparisonResult::New {
+        try_pod(client, &snapshot.deployment, notes).await?;
+    }
+    Ok(verdict)
 }
 
 fn is_not_supported(status: &Status) -> bool {
@@ -51,4 +57,25 @@ async fn dry_run(client: &Client, namespace: &str, object: &Value) -> kube::Resu
     let params = PostParams { dry_run: true, field_manager: None };
     let url = format!("/api/v1/namespaces/{namespace}/podtemplates");
     client.request(Request::new(url).create(&params, body).map_err(kube::Error::BuildRequest)?).await
+}
+
+/// Whether the API server accepts a pod of a new template. If it does not, `notes` gets the reason.
+async fn try_pod(client: &Client, deployment: &OrderedDeployment, notes: &mut Vec<String>) -> Result<()> {
+    let (name, namespace) = (deployment.name_any(), deployment.namespace().unwrap_or_default());
+    // The set does not exist yet, and an owner reference without a UID is refused.
+    let uid = deployment.uid().unwrap_or_default();
+    let pod = new_pod(Family::Ordered, &name, &uid, &deployment.spec.template, &name, &namespace);
+    let path = format!("/api/v1/namespaces/{namespace}/pods");
+    let request = strict_create(&path, &pod, true).map_err(kube::Error::HttpError)?;
+    match client.request::<Value>(request).await {
+        Ok(_) => {}
+        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
+            // Who may not create pods cannot ask.
+            if !status.message.contains("cannot create resource") {
+                notes.push(format!("the API server refuses a pod of this template: {}", status.message));
+            }
+        }
+        Err(error) => return Err(explain(error, "cannot try a pod of the template")),
+    }
+    Ok(())
 }

@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod budgets;
 pub(crate) mod decode;
 pub(crate) mod error;
+pub(crate) mod fields;
 pub(crate) mod http;
 pub(crate) mod limits;
 pub(crate) mod live_lists;

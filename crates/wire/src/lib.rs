@@ -9,7 +9,7 @@ mod plain;
 mod view;
 
 pub use family::Family;
-pub use objects::{new_pod, new_set};
+pub use objects::{new_pod, new_set, strict_create};
 pub use owner::{NamespacedUid, in_namespace};
 pub use plain::{PlainDeployment, PlainSet, declared_points, rollout_state};
 pub use view::{ConditionView, MalformedAnnotation, NodeView, PodView, plain_set, set, unknown_annotations};

@@ -136,6 +136,11 @@ impl RequestError {
         status.code == 403 && causes.any(|cause| cause.reason == "NamespaceTerminating")
     }
 
+    /// Whether it refuses an object because of fields that the API server does not know.
+    pub(crate) fn is_of_unknown_fields(&self) -> bool {
+        matches!(self, Self::Answered(status) if status.code == 400 && status.message.contains("strict decoding error"))
+    }
+
     pub(crate) fn is_conflict(&self) -> bool {
         self.code() == Some(409) && !self.is_already_there()
     }

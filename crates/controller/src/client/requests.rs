@@ -12,7 +12,7 @@ use kube::core::Request;
 use kube::{Client, Resource};
 use ordereddeployment_api::{LabelSelector, OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_planner::{Purpose, Source};
-use ordereddeployment_wire::{Family, NodeView, PlainDeployment, PlainSet, PodView};
+use ordereddeployment_wire::{Family, NodeView, PlainDeployment, PlainSet, PodView, strict_create};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -22,6 +22,7 @@ use crate::cache::entry::single_set;
 use crate::client::budgets::Budget;
 use crate::client::decode::{Decoded, FromResponse};
 use crate::client::error::RequestError;
+use crate::client::fields::lost_fields;
 use crate::client::http::{watching, with_user_agent};
 use crate::client::sets::{SetObject, as_deployment};
 use crate::fair::Permit;
@@ -246,6 +247,21 @@ impl Requests {
         dry_run: bool,
     ) -> Result<PodView, RequestError> {
         self.create(namespace, pod, dry_run).await
+    }
+
+    /// The same for the first pod of a template: fields that the API server does not know are an error. Also returns the fields that
+    /// the pod has lost on its way. API servers before 1.25 drop unknown fields without an error.
+    pub(crate) async fn create_first_pod(
+        &self,
+        namespace: &str,
+        pod: &Value,
+        dry_run: bool,
+    ) -> Result<(PodView, Vec<String>), RequestError> {
+        let url = PodView::url_path(&(), Some(namespace));
+        let request = strict_create(&url, pod, dry_run).map_err(kube::Error::HttpError)?;
+        let stored: Value = self.send(self.client.request(request)).await?;
+        let lost = lost_fields(&pod["spec"], &stored["spec"], "spec");
+        Ok((serde_json::from_value(stored).map_err(kube::Error::SerdeError)?, lost))
     }
 
     pub(crate) async fn create_set(

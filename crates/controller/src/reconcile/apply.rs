@@ -146,13 +146,14 @@ impl Reconciler<'_> {
         }
         let mut taken = self.pod_names();
         let end = batches.left.saturating_sub(most);
+        let mut is_first = self.is_first_of(&set);
         while batches.left > end {
             let batch = batches.take();
             let names = self.new_pod_names(&set, batch, &mut taken);
             self.check_still_wanted(wanted)?;
             self.check_set_exists(&set)?;
             self.check_object_exists(wanted, batch).await?;
-            let effects = self.create_batch(&set, &names).await;
+            let effects = self.create_batch(&set, &names, std::mem::take(&mut is_first)).await;
             self.record(effects)?;
         }
         Ok(())

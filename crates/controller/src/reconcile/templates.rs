@@ -95,8 +95,11 @@ impl Reconciler<'_> {
         let uid = existing.map_or(self.key.uid(), |entry| entry.uid());
         let name = self.ctx.names.pod(&set_name, |_| false);
         let pod = new_pod(self.ctx.family, &set_name, uid, &set.spec.template, &name, &self.namespace);
-        match self.requests.create_pod(&self.namespace, &pod, true).await {
-            Ok(_) => DryRun::Accepted,
+        match self.requests.create_first_pod(&self.namespace, &pod, true).await {
+            Ok((_, lost)) => {
+                self.warn_of_lost(&lost);
+                DryRun::Accepted
+            }
             Err(error) => {
                 let said = |words: &str| without_name(words, &name, &set_name);
                 match error.dry_run_answer() {
@@ -119,6 +122,18 @@ impl Reconciler<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Says which fields of the template its pods come back without.
+    pub(crate) fn warn_of_lost(&self, lost: &[String]) {
+        if !lost.is_empty() {
+            let message = format!(
+                "Pods come back without these fields of the template: {}. The API server does not know them, their feature gate is \
+                 off, or a webhook removes them",
+                lost.join(", ")
+            );
+            self.warn(reason::UNKNOWN_FIELDS, message);
         }
     }
 

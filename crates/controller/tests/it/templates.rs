@@ -6,17 +6,31 @@ use kube::api::PostParams;
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{ConditionStatus, template_hash};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, names};
+use crate::fault_injector::RequestFault;
+
+/// Containers that the CRD does not check and the API server refuses, and a part of its message.
+fn refused() -> [(Value, &'static str); 2] {
+    let misspelt = json!({"name": "main", "image": "web:1", "livenesProbe": {"tcpSocket": {"port": 80}}});
+    [
+        (json!([{"name": "main", "image": "a"}, {"name": "main", "image": "b"}]), "Duplicate"),
+        (json!([misspelt]), "unknown field \"spec.containers[0].livenesProbe\""),
+    ]
+}
 
 async fn a_refused_template_costs_no_pod(max_surge: i32, max_unavailable: i32) {
+    for (containers, said) in refused() {
+        a_template_costs_no_pod(max_surge, max_unavailable, containers, said).await;
+    }
+}
+
+async fn a_template_costs_no_pod(max_surge: i32, max_unavailable: i32, containers: Value, said: &str) {
     let cluster = Cluster::start().await;
     let bounds = json!({"rollingUpdate": {"maxSurge": max_surge, "maxUnavailable": max_unavailable}});
     let pods = names(&cluster.deployed(json!({"replicas": 4, "strategy": bounds})).await);
     let mark = cluster.mark();
-    // Duplicate container names: the CRD does not check them, the API server does.
-    let containers = json!([{"name": "main", "image": "a"}, {"name": "main", "image": "b"}]);
     cluster.patch(json!({"spec": {"template": {"spec": {"containers": containers}}}})).await;
     cluster.pass(Duration::from_secs(300)).await;
     let view = cluster.view().await;
@@ -27,7 +41,7 @@ async fn a_refused_template_costs_no_pod(max_surge: i32, max_unavailable: i32) {
         .into_iter()
         .filter_map(|type_| status.condition(type_));
     let conditions: Vec<_> = conditions.filter(|one| one.status == ConditionStatus::True).collect();
-    assert!(conditions.iter().any(|one| one.message.contains("Duplicate")), "{status:#?}");
+    assert!(conditions.iter().any(|one| one.message.contains(said)), "{status:#?}");
     // It backs off instead of retrying constantly.
     assert!(
         cluster.asked(mark, "create", "pods").len() < 80,
@@ -95,6 +109,31 @@ async fn a_set_of_another_owner_with_our_name_is_a_collision() {
     let status = cluster.view().await.status();
     assert_eq!(status.collision_count, Some(1));
     assert_eq!(status.rollout.unwrap().template_hash, template_hash(&template, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn if_nothing_else_serves_pods_are_created_without_misspelt_fields_and_users_are_told() {
+    let [_, (containers, _)] = refused();
+    let cluster = Cluster::start().await;
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": containers}});
+    cluster.deployed(json!({"replicas": 3, "template": template})).await;
+    let said = cluster.events_of(reason::UNKNOWN_FIELDS).await;
+    assert!(matches!(said.as_slice(), [one] if one.contains("containers[0].livenesProbe")), "{said:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fields_that_are_lost_on_the_way_are_named() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 2})).await;
+    cluster.faults.rule(|info| {
+        let mut body = info.body.clone();
+        let has_it = body.pointer_mut("/spec").and_then(|spec| spec.as_object_mut()?.remove("hostname"));
+        if has_it.is_some() { RequestFault::Mutate(body) } else { RequestFault::None }
+    });
+    cluster.patch(json!({"spec": {"template": {"spec": {"hostname": "h"}}}})).await;
+    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 2).await;
+    let said = cluster.events_of(reason::UNKNOWN_FIELDS).await;
+    assert!(matches!(said.as_slice(), [one] if one.contains(": spec.hostname.")), "{said:?}");
 }
 
 #[tokio::test(start_paused = true)]

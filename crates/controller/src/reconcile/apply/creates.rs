@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use futures::{StreamExt, stream};
 use kube::ResourceExt;
+use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::FailureKind;
 use ordereddeployment_wire::{Family, PodView, new_pod};
+use serde_json::Value;
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
 use crate::client::error::RequestError;
@@ -65,14 +67,43 @@ impl Reconciler<'_> {
         (0..count).map(|_| new(taken)).collect()
     }
 
+    /// Whether no pod of the set is there, so that the API server may refuse its template. The template of a plain Deployment is checked
+    /// when it is stored, and that of an abort has run before.
+    pub(super) fn is_first_of(&self, set: &SetEntry) -> bool {
+        let status = self.state.deployment.status.as_ref();
+        let aborts = status.is_some_and(|status| status.aborted.is_some());
+        let has_pods = self.observation.pods.iter().any(|entry| entry.pod.set == *set.uid());
+        self.ctx.family == Family::Ordered && !aborts && !has_pods
+    }
+
+    /// Creates a pod. The API server refuses the first one of a template for fields that it does not know, unless there is no other pod.
+    async fn create_one(&self, pod: &Value, is_first: bool) -> Result<PodView, RequestError> {
+        if !is_first {
+            return self.requests.create_pod(&self.namespace, pod, false).await;
+        }
+        match self.requests.create_first_pod(&self.namespace, pod, false).await {
+            Ok((pod, lost)) => {
+                self.warn_of_lost(&lost);
+                Ok(pod)
+            }
+            Err(error) if error.is_of_unknown_fields() && self.observation.pods.is_empty() => {
+                let message =
+                    format!("Pods are created without fields that the API server does not know: {error}");
+                self.warn(reason::UNKNOWN_FIELDS, message);
+                self.requests.create_pod(&self.namespace, pod, false).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Creates pods with these names, in parallel.
-    pub(super) async fn create_batch(&self, set: &SetEntry, names: &[String]) -> Vec<Effect> {
+    pub(super) async fn create_batch(&self, set: &SetEntry, names: &[String], is_first: bool) -> Vec<Effect> {
         let template = &set.template();
         let requests: Vec<_> = names
             .iter()
             .map(|name| {
                 let pod = new_pod(self.ctx.family, &set.set.name, set.uid(), template, name, &self.namespace);
-                async move { self.requests.create_pod(&self.namespace, &pod, false).await }
+                async move { self.create_one(&pod, is_first).await }
             })
             .collect();
         let answers: Vec<_> = stream::iter(requests).buffered(PARALLEL).collect().await;
