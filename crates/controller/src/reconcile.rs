@@ -245,7 +245,7 @@ impl Reconciler<'_> {
                         outcome => return Ok(outcome),
                     }
                 }
-                Decision::Act(act) if self.report_midway(&act, started).await? == StatusWrite::Conflict => {}
+                Decision::Act(act) if self.conflicts_midway(&act, started).await => {}
                 Decision::Act(act) => {
                     self.live = false;
                     match self.apply(&act).await {
@@ -389,16 +389,16 @@ impl Reconciler<'_> {
         Ok(if all_stored && stored == StatusWrite::Yes { Outcome::Idle(wait) } else { Outcome::Failed(wait) })
     }
 
-    /// Reports during a reconciliation whose requests are slow. Fast ones report at their end only. The Deployment controller reports
-    /// the status of a Deployment.
-    async fn report_midway(&mut self, act: &Act, started: Instant) -> Result<StatusWrite, Error> {
+    /// Reports during a reconciliation whose requests are slow; fast ones report at their end only, and the end shows a failure. Returns
+    /// whether another client wrote in between. The Deployment controller reports the status of a Deployment.
+    async fn conflicts_midway(&mut self, act: &Act, started: Instant) -> bool {
         let since = self.state.reported.map_or(started, |reported| reported.max(started)).elapsed();
         let change = StatusChange::of(&self.status(), &act.status);
         if self.ctx.family == Family::Plain || change == StatusChange::Nothing || since < REPORT_INTERVAL {
-            return Ok(StatusWrite::Yes);
+            return false;
         }
         self.state.reported = Some(Instant::now());
-        self.store_status(&act.status).await
+        matches!(self.store_status(&act.status).await, Ok(StatusWrite::Conflict))
     }
 
     /// When sizes that lag must be written.

@@ -27,7 +27,8 @@ const READ_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long a watch or a list waits for the beginning of its answer. An API server gives up requests that take longer.
 const ANSWERS: Duration = Duration::from_secs(60);
 /// How long an answer may be silent. An API server sends a bookmark on each watch every minute; a proxy whose own connection to the API
-/// server is dead sends nothing.
+/// server is dead sends nothing. Kubernetes 1.20 sends no bookmark before the first event of the kind: then the watch is only opened more
+/// often.
 const SILENT: Duration = Duration::from_secs(150);
 /// The longest body of a failed request with `Retry-After` that is read, in bytes.
 const LONGEST_FAILURE: usize = 1024 * 1024;

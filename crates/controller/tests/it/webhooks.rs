@@ -41,17 +41,17 @@ async fn a_create_as_slow_as_a_webhook_may_be_succeeds() {
 
 #[tokio::test(start_paused = true)]
 async fn the_status_keeps_up_while_creates_are_slow() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 6, "strategy": bounds(1, 0)})).await;
+    let cluster = Cluster::start_with_quick_pods(Duration::ZERO).await;
+    cluster.deployed(json!({"replicas": 10, "strategy": bounds(1, 1)})).await;
     cluster.faults.rule(|info| {
         let is_slow = info.creates_pod("web:2") && !info.is_dry_run();
         if is_slow { RequestFault::Delay(Duration::from_secs(10)) } else { RequestFault::None }
     });
     cluster.set_image("web:2").await;
-    for count in 2..=6 {
-        let view = cluster.until("the next pod is there", |view| view.updated().len() == count).await;
+    for count in 3..=9 {
+        let view = cluster.until("the next pod is there", |view| view.updated().len() >= count).await;
         let known = view.status().updated_replicas;
-        assert!(known >= i32::try_from(count).ok().map(|count| count - 1), "{known:?} of {count}");
+        assert!(known >= i32::try_from(count).ok().map(|count| count - 2), "{known:?} of {count}");
     }
 }
 
