@@ -69,11 +69,10 @@ async fn try_pod(client: &Client, deployment: &OrderedDeployment, notes: &mut Ve
     let request = strict_create(&path, &pod, true).map_err(kube::Error::HttpError)?;
     match client.request::<Value>(request).await {
         Ok(_) => {}
-        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
-            // Who may not create pods cannot ask.
-            if !status.message.contains("cannot create resource") {
-                notes.push(format!("the API server refuses a pod of this template: {}", status.message));
-            }
+        // Who may not create pods cannot ask.
+        Err(kube::Error::Api(status)) if status.message.contains("cannot create resource") => {}
+        Err(kube::Error::Api(status)) => {
+            notes.push(format!("a dry run of a pod of this template fails: {}", status.message));
         }
         Err(error) => return Err(explain(error, "cannot try a pod of the template")),
     }
