@@ -25,6 +25,11 @@ pub struct Assets {
     pub version: String,
 }
 
+/// The minor version, 20 for `v1.20.2`; 0 if it is not known.
+pub(super) fn minor(version: &str) -> u32 {
+    version.split('.').nth(1).and_then(|minor| minor.parse().ok()).unwrap_or_default()
+}
+
 /// The first available source. The error says what to do if there is none.
 pub(super) fn find() -> Result<Source> {
     match cluster() {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::assets::Assets;
+use super::assets::{Assets, minor};
 
 /// A shell script that reads process IDs, `+7` for a running process and `-7` for an ended one, until its input closes.
 /// The input closes without a cleanup only if the process of the test was killed, for example with SIGKILL. The script
@@ -132,7 +132,7 @@ impl Children {
 
     /// The minor version, 20 for `v1.20.2`.
     pub(super) fn minor(&self) -> u32 {
-        self.assets.version.split('.').nth(1).and_then(|minor| minor.parse().ok()).unwrap_or_default()
+        minor(&self.assets.version)
     }
 
     /// The number of lines that a server has logged.

@@ -97,6 +97,12 @@ enum Way {
 }
 
 impl ControlPlane {
+    /// The minor version, 20 for `v1.20.2`.
+    #[must_use]
+    pub fn minor(&self) -> u32 {
+        assets::minor(&self.version)
+    }
+
     /// Starts a control plane. The CRDs are served before its controllers start.
     pub async fn start(setting: &Setting) -> Result<Self> {
         let folder = folder()?;

@@ -161,7 +161,7 @@ async fn pods_of_selected_deployments_get_the_cost_of_their_node_and_other_value
     // On servers that read the cost, a scale-down removes pods of the shared pool first.
     write_rules(&cluster, &rules(-7)).await;
     if let Some(plane) = cluster.control_plane()
-        && plane.version.split('.').nth(1).and_then(|minor| minor.parse().ok()) >= Some(READS_COSTS)
+        && plane.minor() >= READS_COSTS
     {
         let cost = format!("{}-", annotation::POD_DELETION_COST);
         cluster.kubectl.run(&["annotate", "pod", &free.name_any(), &cost]).await.unwrap();

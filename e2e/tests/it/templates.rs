@@ -2,7 +2,7 @@
 
 use e2e::{Setting, TestCluster, side_by_side};
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{ConditionStatus, OrderedDeployment, Template, template_hash};
+use ordereddeployment_api::{Condition, ConditionStatus, OrderedDeployment, Template, template_hash};
 use serde_json::{Value, json};
 
 fn is_refused(object: &OrderedDeployment) -> bool {
@@ -13,20 +13,44 @@ fn is_refused(object: &OrderedDeployment) -> bool {
         })
 }
 
+/// API servers refuse unknown fields from this minor version on, if they are asked to.
+const STRICT: u32 = 25;
+
+/// A container with a misspelt probe.
+fn misspelt() -> Value {
+    json!([{"name": "web", "image": "web:1", "livenesProbe": {"tcpSocket": {"port": 80}}}])
+}
+
+/// Without other pods, the pods are created. Older servers drop the field without an error.
+async fn pods_without_a_misspelt_field_are_reported(cluster: TestCluster) {
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": misspelt()}});
+    cluster.deployed(&json!({"replicas": 2, "template": template})).await.unwrap();
+    cluster.until_event(reason::UNKNOWN_FIELDS).await.unwrap();
+}
+
 async fn a_refused_template_costs_no_pod(cluster: TestCluster, surge: i32, unavailable: i32) {
     let bounds = json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}});
     let pods = cluster.deployed(&json!({"replicas": 3, "strategy": bounds})).await.unwrap();
-    // Two containers with the same name: the CRD schema allows this, and the API server rejects the pods.
-    let containers = json!([{"name": "web", "image": "a"}, {"name": "web", "image": "b"}]);
-    let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
-    cluster.patch(&patch).await.unwrap();
-    let status = cluster.until("web", "refused", is_refused).await.unwrap().status.unwrap();
-    let stalled = status.condition(condition::STALLED).unwrap();
-    assert!(stalled.message.contains("Duplicate"), "{stalled:?}");
-    assert_eq!(status.available_replicas, Some(3));
-    assert_eq!(cluster.deleted().await.unwrap(), Vec::<String>::new());
-    let now: Vec<_> = cluster.pods_of_image("web:1").await.unwrap();
-    assert_eq!(now, pods);
+    // The CRD schema allows these, and the API server rejects the pods.
+    let mut refused =
+        vec![(json!([{"name": "web", "image": "a"}, {"name": "web", "image": "b"}]), "Duplicate")];
+    if cluster.control_plane().is_none_or(|plane| plane.minor() >= STRICT) {
+        refused.push((misspelt(), "unknown field \"spec.containers[0].livenesProbe\""));
+    }
+    for (containers, said) in refused {
+        let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+        cluster.patch(&patch).await.unwrap();
+        let is_it = |object: &OrderedDeployment| {
+            let status = object.status.clone().unwrap_or_default();
+            let says = |stalled: &Condition| stalled.message.contains(said);
+            is_refused(object) && status.condition(condition::STALLED).is_some_and(says)
+        };
+        let status = cluster.until("web", "refused", is_it).await.unwrap().status.unwrap();
+        assert_eq!(status.available_replicas, Some(3));
+        assert_eq!(cluster.deleted().await.unwrap(), Vec::<String>::new());
+        let now: Vec<_> = cluster.pods_of_image("web:1").await.unwrap();
+        assert_eq!(now, pods);
+    }
     cluster.set_image("web:2").await.unwrap();
     let status = cluster.complete("web", 3).await.unwrap().status.unwrap();
     assert_eq!(status.condition(condition::STALLED).unwrap().status, ConditionStatus::False);
@@ -153,6 +177,7 @@ side_by_side!(
     a_refused_template_costs_no_pod_where_an_old_one_must_go_first,
     a_set_of_another_owner_with_our_name_is_a_collision,
     an_object_applied_together_with_its_namespace_comes_up,
+    pods_without_a_misspelt_field_are_reported,
     a_rollout_completes_if_the_quota_has_no_room_for_the_surge,
     an_exceeded_quota_is_reported_and_missing_pods_are_created_when_it_grows,
 );

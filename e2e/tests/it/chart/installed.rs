@@ -100,9 +100,7 @@ impl Installation {
     /// Whether the server has the oldest supported version: it has no CEL rules, and its kubectl does not find them in
     /// the schema.
     fn is_old(&self) -> bool {
-        let version = &self.cluster.control_plane().unwrap().version;
-        let minor = version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
-        minor.unwrap() < 23
+        self.cluster.control_plane().unwrap().minor() < 23
     }
 }
 
