@@ -8,6 +8,7 @@ mod json;
 mod spec_change;
 mod text;
 mod timeline;
+mod unpredicted;
 
 use std::path::PathBuf;
 use std::time::Duration;

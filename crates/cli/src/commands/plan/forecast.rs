@@ -14,6 +14,7 @@ use ordereddeployment_wire::{NamespacedUid, PodView};
 
 use super::idle_points;
 use super::spec_change::{SpecChange, refuse_invalid};
+use super::unpredicted;
 use crate::compare::compare;
 use crate::explain::explain;
 use crate::observe::ObservedState;
@@ -91,6 +92,7 @@ pub(super) async fn plan(
     });
     let (snapshot, assumptions, preview) = computed.await.context("cannot compute the plan")?;
     notes.extend(idle_points::notes(&snapshot, &preview));
+    notes.extend(unpredicted::note(&snapshot.deployment.spec.template));
     Ok(Plan {
         name,
         namespace,
