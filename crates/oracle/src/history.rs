@@ -302,7 +302,7 @@ impl History {
         let is_at_zero = view.desired == 0 || view.pods.is_empty();
         let is_suspended = (self.is_rollout || self.aborts) && is_at_zero && is_ahead;
         // A place stays ahead until a revision serves: its pods can be missing.
-        let has_ended = self.aborts || (self.is_return && !self.is_rollout && self.has_served);
+        let has_ended = self.aborts || self.has_served;
         let now = declared(view);
         let stays = |name: &str, number| match number {
             Some(Number::Counted { .. }) if is_suspended => true,
@@ -913,6 +913,7 @@ impl History {
             let mut begun = snapshot.clone();
             Arc::make_mut(&mut begun.deployment).status = Some(status.clone());
             self.look(&begun);
+            self.exceeded(&View::of(&begun), status);
         }
         let Some(hold) = &status.hold else { return };
         if self.hold.as_ref().is_some_and(|held| held.id == hold.id) {
