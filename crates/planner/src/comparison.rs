@@ -103,13 +103,19 @@ impl Comparison {
 impl Reading {
     fn of(written: &Template, taken: &Value) -> Self {
         let template = canonical(taken.get("template").unwrap_or(&Value::Null));
-        let mut dropped = Vec::new();
-        find_dropped(&canonical(&written.value()), &template, "", &mut dropped);
+        let dropped = dropped_fields(&canonical(&written.value()), &template, "");
         Self { template: without_empty_lists(template), dropped }
     }
 }
 
-/// All fields that are written and not read back, except empty ones.
+/// All fields that are written and not read back, with their paths below this one, except empty ones.
+#[must_use]
+pub fn dropped_fields(written: &Value, read: &Value, path: &str) -> Vec<(String, Value)> {
+    let mut dropped = Vec::new();
+    find_dropped(written, read, path, &mut dropped);
+    dropped
+}
+
 fn find_dropped(written: &Value, read: &Value, path: &str, dropped: &mut Vec<(String, Value)>) {
     let mut look = |inner: &Value, read: Option<&Value>, path: String| match read {
         Some(read) => find_dropped(inner, read, &path, dropped),
@@ -124,7 +130,10 @@ fn find_dropped(written: &Value, read: &Value, path: &str, dropped: &mut Vec<(St
         }
         Value::Array(items) => {
             for (index, inner) in items.iter().enumerate() {
-                look(inner, read.get(index), format!("{path}[{index}]"));
+                let is_same = |item: &&Value| item.get("name") == inner.get("name");
+                // A webhook can insert items before it.
+                let moved = || inner.get("name").and_then(|_| read.as_array()?.iter().find(is_same));
+                look(inner, read.get(index).filter(is_same).or_else(moved), format!("{path}[{index}]"));
             }
         }
         _ => {}

@@ -39,7 +39,7 @@ mod template_comparison;
 mod unstored;
 mod upgrade;
 
-pub use comparison::{Answer, Comparison};
+pub use comparison::{Answer, Comparison, dropped_fields};
 pub use conditions::seconds as whole_seconds;
 pub use decide::decide;
 pub use migration::{is_handed_back, sources};
