@@ -392,7 +392,7 @@ pub enum PassedBy {
     Duration,
     /// The annotation, or the point of the spec, was removed.
     Removal,
-    /// When it was first seen, more updated pods were there than it allows.
+    /// More updated pods were there than it allows. Earlier controllers wrote it; such a point is ahead now.
     NothingToHold,
     /// No old pod is behind the mark or the place. Once there is one, the rollout pauses there.
     NothingBehind,

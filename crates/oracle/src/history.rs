@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use ordereddeployment_api::names::{ALL_POINTS, condition, reason};
 use ordereddeployment_api::{
-    ConditionStatus, DeclaredPausePoint, OrderedDeploymentStatus, PassedBy, PausePoint, template_hash,
+    ConditionStatus, DeclaredPausePoint, OrderedDeploymentStatus, PausePoint, template_hash,
 };
 use ordereddeployment_planner::{Act, Decision, Point, Purpose, Set, Snapshot, to_compare};
 
@@ -84,8 +84,6 @@ type Key = (String, u32);
 enum Number {
     /// As the spec says.
     Spec,
-    /// More pods are updated than it allowed at first sight.
-    Exceeded,
     /// Counted when it was first seen, for so many replicas.
     Counted { limit: i64, replicas: i64, side: Side },
 }
@@ -138,10 +136,6 @@ fn counted(number: i64, replicas: i64, desired: i64) -> i64 {
 fn of_number(point: &DeclaredPausePoint, view: &View<'_>) -> i64 {
     let surge = if view.recreates() { 0 } else { view.ceiling - view.desired };
     point.limit(view.snapshot.deployment.spec.replicas, surge).unwrap_or(0)
-}
-
-fn is_exceeded(point: &DeclaredPausePoint, view: &View<'_>) -> bool {
-    point.after_updated.is_some() && view.desired > 0 && view.updated() > of_number(point, view)
 }
 
 fn has_set(snapshot: &Snapshot, uid: &str) -> bool {
@@ -382,21 +376,6 @@ impl History {
         }
     }
 
-    /// A number that is exceeded when it is first seen holds nothing, once a smaller number of replicas is carried out.
-    fn exceeded(&mut self, view: &View<'_>, status: &OrderedDeploymentStatus) {
-        if !self.is_rollout || view.has_invalid_points {
-            return;
-        }
-        let skipped = status.passed.iter().flatten().filter(|passed| passed.by == PassedBy::NothingToHold);
-        let skipped: BTreeSet<&str> = skipped.map(|passed| name_of(&passed.id)).collect();
-        let points = view.snapshot.deployment.spec.strategy.points();
-        let exceeded =
-            points.filter(|point| skipped.contains(point.name.as_str()) && is_exceeded(point, view));
-        for point in exceeded {
-            self.first_seen(&point.name, What::Number, Some(Number::Exceeded));
-        }
-    }
-
     /// What was taken away is passed, and another point if it comes back. Another kind of point is another one, if it was ahead.
     fn take_away(&mut self, view: &View<'_>) {
         let living = view.snapshot.pods.iter().filter(|pod| !pod.terminating && !pod.finished);
@@ -456,13 +435,7 @@ impl History {
         }
         for point in spec.strategy.points().filter(|_| !view.has_invalid_points) {
             if point.after_updated.is_some() {
-                let rollout = view.status.rollout.as_ref();
-                let is_own = rollout.is_some_and(|rollout| rollout.template_hash == self.template);
-                let mut stored = view.status.points().filter(|stored| is_own && stored.share.is_none());
-                let is_kept = stored.any(|stored| name_of(&stored.id) == point.name);
-                if is_kept || !is_exceeded(point, view) {
-                    self.first_seen(&point.name, What::Number, Some(Number::Spec));
-                }
+                self.first_seen(&point.name, What::Number, Some(Number::Spec));
                 continue;
             }
             let is_begun = self.has_counted(&point.name);
@@ -629,7 +602,7 @@ impl History {
                 Some(Number::Counted { limit, replicas, .. }) => {
                     limits.push((name.as_str(), counted(*limit, *replicas, desired)));
                 }
-                Some(Number::Exceeded) | None => {}
+                None => {}
             }
         }
         if let Some((number, replicas, _)) = self.paused {
@@ -637,6 +610,7 @@ impl History {
             let most = if desired == 1 { surge.min(1) } else { desired - 1 };
             let is_missing = view.snapshot.deployment.spec.paused && current_set(view).is_none();
             let most = if is_missing { 0 } else { most };
+            let most = if view.has_invalid_points { most.min(number) } else { most };
             limits.push((PAUSED, scaled(number, replicas, desired).min(most).max(0)));
         }
         limits
@@ -683,8 +657,7 @@ impl History {
         let number = self.points.get(&(name.to_owned(), time)).copied();
         let is_number = declared(view).get(name) == Some(&What::Number);
         // Which group of nodes is opened without a pause depends on when a point was first seen.
-        let is_early = number == Some(Some(Number::Exceeded))
-            || (is_number && number.is_none())
+        let is_early = (is_number && number.is_none())
             || declared(view).get(first_of(name)) == Some(&What::Group)
             || number.is_some_and(was_group)
             // A mark that was taken away from a pod which then went may not have been seen to be.
@@ -882,7 +855,6 @@ impl History {
             self.resumed(&view);
         }
         self.ended(&view, status);
-        self.exceeded(&view, status);
         if let (Some(held), Some(hold)) = (&mut self.hold, &status.hold) {
             held.stands = view.desired == 0 && hold.until.is_none();
         }
@@ -913,7 +885,6 @@ impl History {
             let mut begun = snapshot.clone();
             Arc::make_mut(&mut begun.deployment).status = Some(status.clone());
             self.look(&begun);
-            self.exceeded(&View::of(&begun), status);
         }
         let Some(hold) = &status.hold else { return };
         if self.hold.as_ref().is_some_and(|held| held.id == hold.id) {
@@ -948,7 +919,7 @@ impl History {
 
 /// Whether that is the number of a point ahead.
 fn is_ahead(number: Option<Number>) -> bool {
-    !matches!(number, None | Some(Number::Exceeded))
+    number.is_some()
 }
 
 /// Whether that was a group of nodes when it was first seen.
@@ -994,7 +965,7 @@ fn what_of(name: &str, number: Option<Number>) -> What {
         Some(Number::Counted { side: Side::Place, .. }) if name.contains('.') => What::Group,
         Some(Number::Counted { side: Side::Place, .. }) => What::Place,
         Some(Number::Counted { .. }) => What::Mark,
-        Some(Number::Spec | Number::Exceeded) | None => What::Number,
+        Some(Number::Spec) | None => What::Number,
     }
 }
 
@@ -1094,7 +1065,7 @@ fn is_behind(view: &View<'_>, point: &DeclaredPausePoint, active: &ActivePod<'_>
 /// How many old pods are ahead of a point, if a pod is at it.
 fn barrier_of(view: &View<'_>, old: &[&ActivePod<'_>], name: &str, number: Number) -> Option<usize> {
     match number {
-        Number::Spec | Number::Exceeded => None,
+        Number::Spec => None,
         Number::Counted { side: Side::Place | Side::Group, .. } => {
             let first = first_of(name);
             let mut points = view.snapshot.deployment.spec.strategy.points();

@@ -59,7 +59,7 @@ pub(crate) fn sizes(view: &View<'_>, act: &Act) -> Messages {
 }
 
 /// How much larger than those of the sets the number of a rollout may be.
-const AHEAD: i64 = 16;
+const AHEAD: i64 = 100_000;
 
 /// A set gets a revision that follows those of all sets, and no smaller one than it has. It is marked as one that served only where
 /// it serves.

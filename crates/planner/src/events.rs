@@ -49,8 +49,9 @@ pub(crate) fn point_lost(name: &str, uid: &Arc<str>) -> Event {
     }
 }
 
-pub(crate) fn point_skipped(id: &str, why: &str) -> Event {
-    warning(reason::PAUSE_POINT_SKIPPED, format!("Pause point {id} holds nothing in this rollout: {why}"))
+pub(crate) fn point_skipped(id: &str) -> Event {
+    let message = format!("Pause point {id} holds nothing in this rollout: no old pod is behind it");
+    warning(reason::PAUSE_POINT_SKIPPED, message)
 }
 
 pub(crate) fn points_joined(id: &str, most: usize) -> Event {

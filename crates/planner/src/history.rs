@@ -165,7 +165,7 @@ pub(crate) fn clear(status: &mut OrderedDeploymentStatus) {
 /// What the status stores of a set that served.
 pub(crate) fn complete_revision(set: &crate::Set) -> CompleteRevision {
     CompleteRevision {
-        revision: set.revision,
+        revision: set.served.unwrap_or(set.revision),
         template_hash: set.hash.clone(),
         replicas: 0,
         max_unavailable: 0,
@@ -210,9 +210,9 @@ fn next_revision(inventory: &Inventory<'_>) -> i64 {
     }
 }
 
-/// How much larger than the largest revision of a set the number of a rollout can be. While `spec.paused` is set, each change of the
-/// template takes a number, and no set gets it.
-const AHEAD: i64 = 16;
+/// How much larger than the largest revision of a set the number of a rollout can be: one that somebody else wrote is at most that large.
+/// While `spec.paused` is set, each change of the template takes a number, and no set gets it. Nobody makes so many changes.
+const AHEAD: i64 = 100_000;
 
 /// The numbers that the rollout can have: at least the largest of a set, and at most [`AHEAD`] more.
 pub(crate) fn possible_revisions(inventory: &Inventory<'_>) -> RangeInclusive<i64> {

@@ -200,10 +200,16 @@ fn all<'c>(inventory: &'c Inventory<'_>) -> Vec<Ahead<'c>> {
     let kept = status.points();
     let has_none = status.has_passed_all() || inventory.returns();
     let mut ahead: Vec<_> = kept.filter(|_| !has_none).filter_map(|kept| one(inventory, kept)).collect();
-    if let Some(pause) = status.rollout.as_ref().and_then(|rollout| rollout.pause) {
+    let pause = status.rollout.as_ref().and_then(|rollout| rollout.pause);
+    // While templates cannot be compared, nothing is stored.
+    let unstored = Share { limit: narrow(inventory.updated_count()), replicas: narrow(desired) };
+    let stands = inventory.stands() && inventory.revision.needs_comparison();
+    if let Some(pause) = pause.or(stands.then_some(unstored)) {
         let most = if desired == 1 { surge.min(1) } else { desired - 1 };
         // A paused object gets no set for its template: without one, no updated pod can be made.
         let most = if inventory.spec.paused && inventory.current.is_none() { 0 } else { most };
+        // An invalid list can hide a number: more replicas make no more updated pods.
+        let most = if inventory.invalid_points.is_empty() { most } else { most.min(pause.limit.into()) };
         ahead.push(Ahead {
             id: PAUSED.to_owned(),
             kind: Kind::Paused,
@@ -375,19 +381,6 @@ pub(crate) fn has_seen(inventory: &Inventory<'_>, name: &str) -> bool {
     let ids = stored.chain(passed.map(|passed| &passed.id));
     let names = ids.filter_map(|id| Id::parse(id)).map(|id| id.name);
     names.map(|full| full.split_once('.').map_or(full, |(first, _)| first)).any(|first| first == name)
-}
-
-/// The number of updated pods that the point allows, if there are more.
-pub(crate) fn exceeded(inventory: &Inventory<'_>, point: &DeclaredPausePoint) -> Option<i64> {
-    let (desired, updated) = (inventory.bounds.desired, inventory.updated_count());
-    let limit = point.limit(inventory.spec.replicas, inventory.bounds.ceiling - desired)?;
-    (desired > 0 && updated > limit).then_some(limit)
-}
-
-/// Whether a smaller number of replicas is not reached yet: the present pods tell nothing of a number for it.
-pub(crate) fn is_scaling(inventory: &Inventory<'_>) -> bool {
-    let scaling = inventory.status.rollout.as_ref().and_then(|rollout| rollout.scaling);
-    scaling.is_some_and(|scaling| inventory.bounds.desired < i64::from(scaling.reached))
 }
 
 /// Those of these old pods, given in order, that are in a group of nodes. Pods of revisions that never served go first, and are in none.

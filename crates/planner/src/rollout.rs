@@ -79,9 +79,11 @@ fn may_go<'c, 'a>(state: &State<'c, 'a>) -> &'c [RankedPod<'a>] {
     if stands { &[] } else { inventory.old().get(..state.points.barrier).unwrap_or_default() }
 }
 
-/// Whether the points let so few updated pods exist that old ones are created.
+/// Whether the points let so few updated pods exist that old ones are created. Those beyond a number take the place of old ones.
 fn old_missing(state: &State<'_, '_>) -> i64 {
-    if state.points.is_empty() { 0 } else { (state.points.keep - state.inventory.old_count()).max(0) }
+    let (inventory, points) = (state.inventory, &state.points);
+    let beyond = (inventory.updated_count() - points.limit).max(0);
+    if points.is_empty() { 0 } else { (points.keep - beyond - inventory.old_count()).max(0) }
 }
 
 fn updated_missing(state: &State<'_, '_>) -> i64 {

@@ -102,15 +102,11 @@ impl Seen<'_, '_> {
         pass(&mut self.status, id, uid, by, now);
     }
 
-    fn skip(&mut self, new: &NewId, uid: &str, by: PassedBy, why: &str) {
-        self.pass(&new.id, uid, by);
-        self.events.push(events::point_skipped(&new.id, why));
-    }
-
     /// No old pod is behind the mark or the place.
     fn behind_all(&mut self, new: &NewId, uid: &str) {
         if !new.is_idle {
-            self.skip(new, uid, PassedBy::NothingBehind, "no old pod is behind it");
+            self.pass(&new.id, uid, PassedBy::NothingBehind);
+            self.events.push(events::point_skipped(&new.id));
         }
     }
 
@@ -263,14 +259,7 @@ impl Seen<'_, '_> {
         for point in inventory.spec.strategy.points() {
             if point.after_updated.is_some() {
                 let Some(found) = self.new_id(&point.name, false) else { continue };
-                let updated = inventory.updated_count();
-                let exceeded = points::exceeded(inventory, point).filter(|_| !points::is_scaling(inventory));
-                if let Some(limit) = exceeded {
-                    let why = format!("it allows {limit} updated pods, and there are {updated}");
-                    self.skip(&found, "", PassedBy::NothingToHold, &why);
-                } else {
-                    self.points().push(AheadPoint { id: found.id, ..AheadPoint::default() });
-                }
+                self.points().push(AheadPoint { id: found.id, ..AheadPoint::default() });
             } else if point.between_node_groups.is_none() || self.knows_groups() {
                 let mut places = points::places(inventory, point, old);
                 if let [Place { group: Some(_), .. }] = places.as_slice()

@@ -84,7 +84,7 @@ fn end_of(inventory: &Inventory<'_>, hold: &Hold) -> Option<Result<(Option<Passe
     }
     // The cache may lag behind what a user did: before the hold ends by itself, everything is read live.
     let live = |by, why| Some(if snapshot.live { Ok((by, why)) } else { Err(Read::Live) });
-    if inventory.old_count() == 0 {
+    if inventory.old_count() == 0 && inventory.old_sets().all(|set| set.replicas == 0) {
         return live(None, "no old pod is left");
     }
     if hold.until.as_ref().is_some_and(|until| until.0 <= snapshot.now) {

@@ -1098,14 +1098,14 @@ fn fewer_replicas_in_the_same_edit_open_no_group_of_nodes() {
     cluster.edit(|spec| spec.replicas = 3);
     declare(&mut cluster, &json!([{"name": "gate", "betweenNodeGroups": "pool"}]));
     // The scale-down takes its share of both.
-    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("gate.n2@2"), 2));
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("gate.n2@2"), 1));
     let mut cluster = held_between_groups();
     cluster.request_abort(2);
     cluster.step();
     cluster.edit(|spec| spec.replicas = 3);
     cluster.request_retry(2);
     cluster.settle();
-    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("zones.n2@3"), 2));
+    assert_eq!((held(&cluster).as_deref(), cluster.of_image("v1")), (Some("zones.n2@3"), 1));
 }
 
 #[test]
@@ -1667,4 +1667,131 @@ fn a_pod_of_a_scale_up_does_not_hide_that_one_of_the_open_group_is_missing() {
     cluster.settle();
     let holds = resume_all(&mut cluster, "v2");
     assert_eq!(holds.first().map(|(id, _)| id.as_str()), Some("zones.n1@2"), "{holds:?}");
+}
+
+/// All pods of that image are lost.
+fn lose(cluster: &mut Cluster, image: &str) {
+    let lost: Vec<String> =
+        cluster.pods.iter().filter(|pod| cluster.image(pod) == image).map(|pod| pod.name.clone()).collect();
+    cluster.pods.retain(|pod| !lost.contains(&pod.name));
+}
+
+#[test]
+fn pods_of_a_rejected_release_take_the_place_of_no_lost_ones() {
+    for replicas in [10, 20] {
+        let mut cluster = running(10, 1, 1, &canary(1));
+        cluster.set_image("v2");
+        cluster.settle();
+        lose(&mut cluster, "v1");
+        cluster.set_image("v3");
+        scale(&mut cluster, replicas);
+        assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("canary@3"), 1));
+        cluster.set_image("v2");
+        cluster.settle();
+        assert_eq!((held(&cluster).as_deref(), cluster.of_image("v2")), (Some("canary@4"), 1));
+    }
+}
+
+#[test]
+fn more_replicas_and_an_invalid_list_make_no_updated_pods() {
+    let wrong = json!([{"name": "canary", "afterUpdated": 5}, {"name": "other", "afterUpdated": 3}]);
+    for is_retry in [false, true] {
+        let mut cluster = running(3, 1, 1, &canary(1));
+        cluster.set_image("v2");
+        cluster.settle();
+        declare(&mut cluster, &wrong);
+        if is_retry {
+            cluster.request_abort(2);
+            cluster.step();
+            cluster.request_retry(2);
+        } else {
+            cluster.set_image("v3");
+            cluster.step();
+            cluster.set_image("v2");
+        }
+        cluster.settle();
+        scale(&mut cluster, 12);
+        declare(&mut cluster, &canary(1));
+        assert_held_at(&cluster, "canary");
+        assert_eq!(cluster.of_image("v2"), 1);
+    }
+}
+
+#[test]
+fn a_number_is_ahead_of_a_retry_however_many_pods_are_updated() {
+    let mut cluster = running(10, 1, 0, &json!([{"name": "half", "afterUpdated": "50%"}]));
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.broken.insert("v1".into());
+    for at in 0..cluster.pods.len() {
+        if cluster.image(&cluster.pods[at]) == "v1" {
+            (cluster.pods[at].facts.ready, cluster.pods[at].facts.ready_since) = (false, None);
+        }
+    }
+    cluster.request_abort(2);
+    scale(&mut cluster, 2);
+    cluster.request_retry(2);
+    cluster.settle();
+    scale(&mut cluster, 10);
+    assert_held_at(&cluster, "half@3");
+    assert!(cluster.of_image("v2") <= 5, "{}", cluster.of_image("v2"));
+}
+
+#[test]
+fn one_replica_without_a_surge_waits_at_a_number_after_a_retry() {
+    let mut cluster = running(1, 1, 0, &canary(1));
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.request_abort(2);
+    cluster.step();
+    cluster.edit(|spec| {
+        let bounds = json!({"maxSurge": 0, "maxUnavailable": 1});
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": bounds, "pausePoints": canary(1)});
+        spec.strategy = serde_json::from_value(strategy).unwrap();
+    });
+    cluster.request_retry(2);
+    cluster.settle();
+    assert_eq!(cluster.of_image("v1"), 1, "{:?}", cluster.status());
+}
+
+#[test]
+fn a_late_resume_passes_no_point_of_another_template_however_many_were_set_while_paused() {
+    let mut cluster = running(4, 1, 1, &json!([{"name": "gate", "beforePriority": 1000}]));
+    cluster.edit(|spec| spec.paused = true);
+    for number in 2..=40 {
+        cluster.set_image(&format!("v{number}"));
+        cluster.settle();
+    }
+    let id = held(&cluster).unwrap();
+    cluster.set_image("other");
+    cluster.settle();
+    cluster.request_resume(&id);
+    cluster.settle();
+    cluster.edit(|spec| spec.paused = false);
+    cluster.settle();
+    assert_held_at(&cluster, "gate");
+    assert_eq!(cluster.of_image("other"), 0);
+}
+
+#[test]
+fn a_pause_counts_while_templates_cannot_be_compared() {
+    let mut cluster = running(10, 1, 1, &json!([]));
+    cluster.compares = Some(Compares::default());
+    cluster.set_image("v2");
+    while cluster.of_image("v2") < 3 {
+        cluster.tick(1);
+        cluster.step();
+    }
+    cluster.silence(true);
+    cluster.edit(|spec| spec.paused = true);
+    cluster.set_image("v3");
+    for _ in 0..4 {
+        let lost = cluster.pods.iter().position(|pod| cluster.image(pod) == "v1").unwrap();
+        cluster.pods.remove(lost);
+        for _ in 0..10 {
+            cluster.step();
+            cluster.tick(1);
+        }
+    }
+    assert_eq!((cluster.of_image("v2"), cluster.of_image("v3")), (3, 0));
 }

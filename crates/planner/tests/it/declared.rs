@@ -294,7 +294,7 @@ fn the_duration_of_a_held_point_follows_the_spec() {
 }
 
 #[test]
-fn a_new_point_whose_number_is_exceeded_is_behind() {
+fn a_new_point_whose_number_is_exceeded_is_ahead() {
     let mut cluster = rolling(10, &json!([{"name": "half", "afterUpdated": 5}]));
     cluster.edit(|spec| {
         let point = json!([
@@ -304,6 +304,8 @@ fn a_new_point_whose_number_is_exceeded_is_behind() {
     });
     cluster.settle();
     assert_eq!(held(&cluster), ("half@2".to_owned(), 5, 5));
+    resume(&mut cluster);
+    assert_eq!(held(&cluster), ("canary@2".to_owned(), 5, 5));
     resume(&mut cluster);
     assert_eq!(held(&cluster), ("most@2".to_owned(), 2, 8));
 }
@@ -364,9 +366,9 @@ fn a_point_that_is_declared_after_its_number_was_exceeded_brings_no_old_pod_back
     cluster.set_image("v2");
     cluster.pods.remove(0);
     cluster.step();
-    // Both pods are updated: there is no old pod to replace. For one replica, no number of updated pods leaves an old one.
+    // Both pods are updated: there is no old pod to replace.
     cluster.edit(|spec| spec.replicas = 2);
-    cluster.step();
+    cluster.settle();
     let points = json!([{"name": "canary", "afterUpdated": 1}]);
     cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(points).unwrap());
     cluster.settle();

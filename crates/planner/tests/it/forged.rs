@@ -106,7 +106,7 @@ fn a_corrected_field_is_named_in_one_event() {
     cluster.set_image("v4");
     cluster.step();
     let from = json!({"revision": 1, "templateHash": hash_of(&cluster, "v1")});
-    patch(&mut cluster, &json!({"rollout": {"from": from, "revision": 99}}));
+    patch(&mut cluster, &json!({"rollout": {"from": from, "revision": 1_000_000}}));
     cluster.settle();
     let events: Vec<_> =
         cluster.events.iter().filter(|event| event.reason == reason::STATUS_CORRECTED).collect();

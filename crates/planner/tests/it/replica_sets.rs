@@ -976,3 +976,16 @@ fn set_revision(snapshot: &Snapshot) -> i64 {
     let stored = snapshot.deployment.stored_status().rollout.as_ref().map(|rollout| rollout.revision);
     stored.unwrap_or_else(|| snapshot.sets.iter().map(|set| set.revision).max().unwrap_or(0))
 }
+
+#[test]
+fn lost_old_pods_end_no_hold_while_their_set_wants_them() {
+    let mut rollout = rollout();
+    rollout.point(2, PausePoint::Before);
+    rollout.size("web-v2", 2);
+    rollout.size("web-v1", 6);
+    rollout.rest();
+    assert!(rollout.is_paused());
+    rollout.simulated.pods.retain(|pod| !pod.name.starts_with("web-v1-"));
+    rollout.rest();
+    assert!(rollout.is_paused());
+}

@@ -448,7 +448,7 @@ fn recreate_makes_no_old_pod_beside_an_updated_one() {
 fn points_in_a_wrong_order_stop_the_release_and_not_the_care() {
     let story = rolling(6, 1, 1).canary("a", 2).image().settle().held("a", 2, 4);
     let story = story.change("a", 3).canary("b", 1).settle().resume().settle();
-    let story = story.stands(2, 4).lose(true, 1).settle().stands(2, 4).scale(9).settle().stands(3, 6);
+    let story = story.stands(2, 4).lose(true, 1).settle().stands(2, 4).scale(9).settle().stands(2, 7);
     let status = story.cluster.status();
     let stalled = status.condition(condition::STALLED).unwrap();
     assert_eq!(stalled.reason, ordereddeployment_api::names::reason::INVALID_SPEC);
