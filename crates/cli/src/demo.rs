@@ -6,18 +6,21 @@
 mod expected_order;
 mod screen;
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use futures::stream::{BoxStream, StreamExt, select_all};
+use k8s_openapi::NamespaceResourceScope;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
-use kube_runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource};
+use kube_runtime::watcher;
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_controller::{Clock, Names};
+use ordereddeployment_controller::{Clock, Names, patient};
 use ordereddeployment_sandbox::{Config, Sandbox};
 use ordereddeployment_wire::PodView;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::client::{Connection, DryRun};
@@ -273,22 +276,21 @@ impl Demo<'_> {
 
 /// An item for each change of the pods, sets or the OrderedDeployment.
 fn changes(client: &Client) -> BoxStream<'static, ()> {
-    let config = watcher::Config::default();
-    select_all([
-        watcher(Api::<PodView>::namespaced(client.clone(), NAMESPACE), config.clone())
-            .default_backoff()
-            .map(drop)
-            .boxed(),
-        watcher(Api::<OrderedDeployment>::namespaced(client.clone(), NAMESPACE), config.clone())
-            .default_backoff()
-            .map(drop)
-            .boxed(),
-        watcher(Api::<OrderedReplicaSet>::namespaced(client.clone(), NAMESPACE), config)
-            .default_backoff()
-            .map(drop)
-            .boxed(),
-    ])
-    .boxed()
+    select_all([of::<PodView>(client), of::<OrderedDeployment>(client), of::<OrderedReplicaSet>(client)])
+        .boxed()
+}
+
+fn of<K>(client: &Client) -> BoxStream<'static, ()>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + 'static,
+{
+    let api = Api::<K>::namespaced(client.clone(), NAMESPACE);
+    patient("objects", move || watcher(api.clone(), watcher::Config::default())).map(drop).boxed()
 }
 
 fn count(number: i32) -> usize {

@@ -8,8 +8,9 @@ use futures::{FutureExt, TryStreamExt};
 use jiff::Timestamp;
 use kube::{Api, Resource, ResourceExt};
 use kube_runtime::reflector::{self, Store};
-use kube_runtime::{WatchStreamExt, watcher};
+use kube_runtime::watcher;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use ordereddeployment_controller::patient;
 use ordereddeployment_wire::{Family, NodeView, PlainSet};
 use serde::de::DeserializeOwned;
 
@@ -152,13 +153,13 @@ where
     O: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
 {
     let (store, writer) = reflector::store();
-    let events = watcher(api, config).map_ok(move |event| match event {
+    let events = patient("objects", move || watcher(api.clone(), config.clone()));
+    let events = events.map_ok(move |event| match event {
         watcher::Event::Apply(object) => watcher::Event::Apply(stored(object)),
         watcher::Event::Delete(object) => watcher::Event::Delete(stored(object)),
         watcher::Event::Init => watcher::Event::Init,
         watcher::Event::InitApply(object) => watcher::Event::InitApply(stored(object)),
         watcher::Event::InitDone => watcher::Event::InitDone,
     });
-    let stream = reflector::reflector(writer, events).default_backoff();
-    (store, stream.map_ok(drop).boxed())
+    (store, reflector::reflector(writer, events).map_ok(drop).boxed())
 }

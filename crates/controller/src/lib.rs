@@ -29,6 +29,7 @@ pub use leader::fence::Fence;
 pub use leader::lease::{Candidate, identity};
 pub use nodecosts::NodeCosts;
 pub use ordereddeployment_wire::Family;
+pub use runtime::backoff::patient;
 pub use runtime::clock::Clock;
 pub use runtime::controller::{Controller, Options};
 pub use runtime::decision_log::DecisionLog;

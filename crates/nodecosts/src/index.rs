@@ -32,7 +32,7 @@ pub struct Pod {
 impl Pod {
     fn of(view: &PodView) -> Self {
         let annotation = |key: &str| view.annotations().get(key).cloned();
-        let ended = matches!(view.phase(), "Succeeded" | "Failed");
+        let ended = view.has_ended();
         Self {
             name: view.name_any(),
             version: view.resource_version().unwrap_or_default(),

@@ -198,6 +198,12 @@ impl PodView {
         self.status.phase.as_deref().unwrap_or("Pending")
     }
 
+    /// Whether it runs no more, and never will.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        has_ended(self.phase())
+    }
+
     /// What decisions read of the pod. If no OrderedReplicaSet is its controller, `set` is empty.
     #[must_use]
     pub fn pod(&self) -> Pod {
@@ -243,8 +249,8 @@ impl PodView {
             facts,
             terminating: self.metadata.deletion_timestamp.is_some(),
             ends: timestamp(self.metadata.deletion_timestamp.as_ref()),
-            finished: has_ended(phase),
-            failed: has_ended(phase).then(|| self.failed()).flatten().map(Box::new),
+            finished: self.has_ended(),
+            failed: self.has_ended().then(|| self.failed()).flatten().map(Box::new),
             unscheduled: self.unscheduled(),
             point,
         };

@@ -4,7 +4,8 @@ use std::io::IsTerminal;
 
 use anyhow::{Result, bail};
 use futures::StreamExt;
-use kube_runtime::{WatchStreamExt, watcher};
+use kube_runtime::watcher;
+use ordereddeployment_controller::patient;
 use ordereddeployment_wire::Family;
 
 use crate::client::{ConnectArgs, Connection, OfEither, of_either};
@@ -171,7 +172,7 @@ async fn objects(args: &Args, connection: &Connection, output: Output) -> Result
         None => args.selector.iter().fold(config, |config, selector| config.labels(selector)),
     };
     let api = output::raw(&connection.watching, namespace);
-    let mut changes = watcher(api, config).default_backoff().boxed();
+    let mut changes = patient("objects", || watcher(api.clone(), config.clone())).boxed();
     // Whether a list contains an object: one that is deleted during a lost connection is only missing in the next list.
     let mut is_listed = false;
     while let Some(change) = changes.next().await {

@@ -211,7 +211,7 @@ pub(crate) fn number(resource_version: &str) -> u64 {
 
 /// Whether a set may adopt this pod if its selector matches.
 pub(crate) fn is_adoptable(pod: &PodView) -> bool {
-    is_orphan(&pod.metadata) && !matches!(pod.phase(), "Succeeded" | "Failed")
+    is_orphan(&pod.metadata) && !pod.has_ended()
 }
 
 /// Whether the object exists without a controller.

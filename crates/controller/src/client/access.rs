@@ -33,7 +33,7 @@ use crate::client::error::with_causes;
 
 /// Files of credentials are read again after that long, as token files in client-go.
 const REREAD: Duration = Duration::from_secs(60);
-/// Credentials that the API server refuses are loaded again, no more often than that.
+/// Credentials that the API server refuses, or that cannot be loaded, are loaded again, no more often than that.
 const AGAIN: Duration = Duration::from_secs(10);
 /// Credentials that are refused for that long, and were refused in the last [`RECENT`], are given up.
 const REFUSED: Duration = Duration::from_secs(180);
@@ -175,6 +175,7 @@ impl Access {
     /// Loads the credentials in the background, if that is that long ago. No request waits for it.
     fn load_again(self: &Arc<Self>, after: Duration, is_refused: bool) {
         let mut current = self.current();
+        let after = if current.logged.is_some() { AGAIN } else { after };
         if current.is_loading || current.loaded.elapsed() < after {
             return;
         }

@@ -1,6 +1,6 @@
 //! Live lists of sets and pods: read past the cache, and shared by the objects that wait for one.
 //!
-//! For each list with a label selector the API server reads the whole namespace from etcd. When many objects of one namespace wait
+//! For each list with a label selector the API server reads the whole namespace. When many objects of one namespace wait
 //! for a list, one list without a selector serves all of them. A list serves only objects that asked before it began.
 //! [`Turns`] decides which list begins, and [`Shares`] which object gets which item; both do no I/O.
 

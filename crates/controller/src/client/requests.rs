@@ -49,8 +49,6 @@ pub(crate) struct Requests {
     scale: Client,
     /// Whether the API server knows only evictions of `policy/v1beta1` (before Kubernetes 1.22).
     beta_evictions: Arc<AtomicBool>,
-    /// Whether it knows only budgets of `policy/v1beta1` (before Kubernetes 1.21).
-    beta_budgets: Arc<AtomicBool>,
     limiter: Limiter,
     /// The namespace whose turns its requests take. Empty: none.
     namespace: Arc<str>,
@@ -90,7 +88,6 @@ impl Requests {
             rollout: with_user_agent(client, Some(Purpose::Rollout)),
             scale: with_user_agent(client, Some(Purpose::Scale)),
             beta_evictions: Arc::default(),
-            beta_budgets: Arc::default(),
             own: limiter.for_object(),
             limiter,
             namespace: "".into(),
@@ -110,7 +107,6 @@ impl Requests {
             rollout: self.rollout.clone(),
             scale: self.scale.clone(),
             beta_evictions: Arc::clone(&self.beta_evictions),
-            beta_budgets: Arc::clone(&self.beta_budgets),
             own: self.limiter.for_object(),
             limiter: self.limiter.clone(),
             namespace: namespace.into(),
@@ -189,7 +185,8 @@ impl Requests {
     }
 
     /// Reads the objects that exist now, those that match if there is a selector, and passes on each of them. Returns the version of
-    /// the list: a list without a resourceVersion is read from etcd, not from the watch cache of the API server.
+    /// the list. A list without a resourceVersion contains every write that was committed before it: it is read from etcd, since
+    /// Kubernetes 1.31 from a watch cache that has caught up with etcd (KEP-2340).
     pub(crate) async fn list<K: FromResponse>(
         &self,
         namespace: &str,
@@ -387,15 +384,13 @@ impl Requests {
 
     /// The disruption budgets of a namespace, and whether they are of `policy/v1beta1`.
     pub(crate) async fn budgets(&self, namespace: &str) -> Result<(Vec<Budget>, bool), RequestError> {
-        if !self.beta_budgets.load(Ordering::Relaxed) {
-            match self.budgets_of("policy/v1", namespace).await {
-                Err(error) if error.is_not_found() => {}
-                other => return Ok((other?, false)),
+        match self.budgets_of("policy/v1", namespace).await {
+            // Kubernetes before 1.21.
+            Err(error) if error.is_not_found() => {
+                Ok((self.budgets_of("policy/v1beta1", namespace).await?, true))
             }
+            other => Ok((other?, false)),
         }
-        let budgets = self.budgets_of("policy/v1beta1", namespace).await?;
-        self.beta_budgets.store(true, Ordering::Relaxed);
-        Ok((budgets, true))
     }
 
     async fn budgets_of(&self, api_version: &str, namespace: &str) -> Result<Vec<Budget>, RequestError> {

@@ -114,11 +114,8 @@ fn asked(failure: &watcher::Error) -> Option<Duration> {
     }
 }
 
-/// The watch that `open` begins. It logs its failures and waits after each.
-pub(crate) fn patient<T, S>(
-    what: &'static str,
-    open: impl Fn() -> S,
-) -> impl Stream<Item = watcher::Result<T>>
+/// The watch that `open` begins. It logs its failures once, and waits after each: 0.8 to 30 seconds, as in client-go's reflector.
+pub fn patient<T, S>(what: &'static str, open: impl Fn() -> S) -> impl Stream<Item = watcher::Result<T>>
 where
     S: Stream<Item = watcher::Result<T>>,
 {

@@ -162,7 +162,7 @@ async fn others(
     };
     for pod in &pods {
         let is_own = own.contains(&NamespacedUid::of(&pod.metadata));
-        if let Some(node) = pod.node().filter(|_| !is_own && !matches!(pod.phase(), "Succeeded" | "Failed")) {
+        if let Some(node) = pod.node().filter(|_| !is_own && !pod.has_ended()) {
             *load.entry(node.to_owned()).or_default() += 1;
         }
     }
