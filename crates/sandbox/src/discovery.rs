@@ -8,10 +8,13 @@ use serde_json::{Map, Value, json};
 
 use crate::resource::{Origin, ResourceInfo};
 
+/// The version of Kubernetes whose answers the sandbox gives.
+pub(crate) const KUBERNETES: &str = "v1.36.0";
+
 /// `GET /version`.
 #[must_use]
 pub fn version() -> Value {
-    json!({"major": "1", "minor": "33", "gitVersion": "v1.33.0", "gitCommit": "", "gitTreeState": "clean",
+    json!({"major": "1", "minor": "36", "gitVersion": KUBERNETES, "gitCommit": "", "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "", "platform": "linux/amd64"})
 }
 

@@ -12,6 +12,7 @@ pub(crate) use types::{OBJECT_META, definition, referenced};
 
 use serde_json::{Map, Value, json};
 
+use crate::discovery::KUBERNETES;
 use crate::resource::ResourceInfo;
 
 const TITLE: &str = "Kubernetes";
@@ -21,7 +22,7 @@ const TITLE: &str = "Kubernetes";
 pub fn v2(all: &[ResourceInfo]) -> Value {
     let infos: Vec<&ResourceInfo> = all.iter().collect();
     let definitions = types::schemas(&infos, types::Dialect::V2);
-    json!({"swagger": "2.0", "info": {"title": TITLE, "version": "v1.33.0"},
+    json!({"swagger": "2.0", "info": {"title": TITLE, "version": KUBERNETES},
         "paths": paths::paths(&infos, types::Dialect::V2), "definitions": definitions})
 }
 
@@ -50,7 +51,7 @@ pub fn v3(all: &[ResourceInfo], group: &str, version: &str) -> Option<Value> {
         return None;
     }
     let schemas = types::schemas(&infos, types::Dialect::V3);
-    Some(json!({"openapi": "3.0.0", "info": {"title": TITLE, "version": "v1.33.0"},
+    Some(json!({"openapi": "3.0.0", "info": {"title": TITLE, "version": KUBERNETES},
         "paths": paths::paths(&infos, types::Dialect::V3), "components": {"schemas": schemas}}))
 }
 

@@ -656,7 +656,8 @@ async fn it_stands_aside_for_the_built_in_controller_on_a_real_server() {
             .await
             .unwrap();
         rolled_out(&cluster).await;
-        assert!(lowest.get() >= 19, "round {round}, switched on: {} pods were available", lowest.get());
+        // Both can delete for one step of the Deployment, before ours sees the first report of the built-in controller.
+        assert!(lowest.get() >= 18, "round {round}, switched on: {} pods were available", lowest.get());
     }
     let before = deleted(&cluster).await.len();
     cluster.kubectl.run(&["scale", "deployment/web", "--replicas=5"]).await.unwrap();

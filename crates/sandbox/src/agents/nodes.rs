@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{burst, watch};
 use crate::clock::{Clock, seconds};
+use crate::discovery::KUBERNETES;
 
 /// A node to register.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,7 +150,7 @@ fn status(spec: &NodeSpec, index: usize, at: &str) -> Value {
         "nodeInfo": {
             "machineID": spec.name, "systemUUID": spec.name, "bootID": spec.name,
             "kernelVersion": "sandbox", "osImage": "sandbox", "containerRuntimeVersion": "sandbox://1",
-            "kubeletVersion": "v1.33.0-sandbox", "kubeProxyVersion": "", "operatingSystem": "linux",
+            "kubeletVersion": format!("{KUBERNETES}-sandbox"), "kubeProxyVersion": "", "operatingSystem": "linux",
             "architecture": "amd64",
         },
     })

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{CHART, sets_of_values};
 
 const OLDEST: &str = "1.20";
-const NEW: &str = "1.33";
+const NEW: &str = "1.36";
 /// The value without a default.
 const IMAGE: &str = "--set=image.repository=registry.example.com/ordered-controller-manager";
 

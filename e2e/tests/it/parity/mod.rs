@@ -41,7 +41,7 @@ use failures::{
 };
 use nodes::{
     a_pod_stuck_on_a_dead_node_is_named_if_creates_wait_for_it,
-    a_template_field_that_the_server_drops_starts_no_second_rollout,
+    fields_of_newer_servers_start_no_second_rollout,
     pods_evicted_by_a_no_execute_taint_are_replaced_on_other_nodes,
 };
 #[cfg(feature = "real-servers")]
@@ -133,7 +133,7 @@ side_by_side!(
     evicted_and_preempted_pods_are_replaced_and_do_not_count,
     pods_evicted_by_a_no_execute_taint_are_replaced_on_other_nodes,
     a_pod_stuck_on_a_dead_node_is_named_if_creates_wait_for_it,
-    a_template_field_that_the_server_drops_starts_no_second_rollout,
+    fields_of_newer_servers_start_no_second_rollout,
     undo_and_revision_numbers_are_those_of_a_deployment,
     a_history_limit_of_zero_keeps_no_old_set,
     recreate_never_runs_old_and_new_pods_together,
