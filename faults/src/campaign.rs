@@ -149,6 +149,8 @@ fn is_counted(record: &Record) -> bool {
 
 /// Faults that have an effect only in combination, or only at one moment, which random faults rarely hit.
 const COMBINATIONS: &[fn(&mut Case)] = &[
+    // The watch of pods is late: a request is seen before the changes of pods that precede it.
+    |case| case.faults.push(watch("pods", 0, 60_000, WatchFault::Delay(2000))),
     // The leader is frozen or disconnected for longer than the lease.
     |case| without_leader(case, |span| Fault::Freeze { instance: 1, span }),
     |case| without_leader(case, |span| Fault::Freeze { instance: 2, span }),
@@ -174,12 +176,11 @@ const COMBINATIONS: &[fn(&mut Case)] = &[
     |case| {
         let matcher =
             RequestMatcher { body_contains: "web:2".to_owned(), ..RequestMatcher::of("create", "pods", "") };
-        let effect = RequestFault::Response {
-            code: 500,
-            reason: "InternalError".to_owned(),
-            message: "failed calling webhook \"pods.example.com\": context deadline exceeded".to_owned(),
-            applied: false,
-        };
+        let effect = refusal(
+            500,
+            "InternalError",
+            "failed calling webhook \"pods.example.com\": context deadline exceeded",
+        );
         case.faults.push(Fault::Request { matcher, skip: 1, times: 10_000, effect });
         let kill =
             |at| Fault::Action { at, action: UserAction::ForceDeletePod(PodSelector::Old(0)), undo: None };
@@ -189,12 +190,7 @@ const COMBINATIONS: &[fn(&mut Case)] = &[
     // An orphaned pod cannot be adopted, and another pod is deleted.
     |case| {
         let matcher = RequestMatcher::of("patch", "pods", "");
-        let effect = RequestFault::Response {
-            code: 403,
-            reason: "Forbidden".to_owned(),
-            message: "User \"manager\" cannot patch pods".to_owned(),
-            applied: false,
-        };
+        let effect = refusal(403, "Forbidden", "User \"manager\" cannot patch pods");
         case.faults.push(Fault::Request { matcher, skip: 0, times: 10_000, effect });
         let disowned = serde_json::json!({"metadata": {"ownerReferences": null}});
         let action = |at, action| Fault::Action { at, action, undo: None };
@@ -210,15 +206,16 @@ const COMBINATIONS: &[fn(&mut Case)] = &[
     },
     // Every request fails for ten minutes.
     |case| {
-        let effect = RequestFault::Response {
-            code: 503,
-            reason: "ServiceUnavailable".to_owned(),
-            message: "no healthy upstream".to_owned(),
-            applied: false,
-        };
+        let effect = refusal(503, "ServiceUnavailable", "no healthy upstream");
         let matcher = RequestMatcher::default();
         case.faults.push(Fault::Request { matcher, skip: 40, times: 100_000, effect });
         case.faults.push(Fault::Action { at: 600_000, action: UserAction::NoAction, undo: None });
+    },
+    // The API server no longer has the version that a watch begins at.
+    |case| {
+        let effect = refusal(410, "Expired", "too old resource version");
+        let matcher = RequestMatcher::of("watch", "", "");
+        case.faults.push(Fault::Request { matcher, skip: 0, times: 20, effect });
     },
     // The Lease is answered late.
     |case| {
@@ -238,6 +235,10 @@ const COMBINATIONS: &[fn(&mut Case)] = &[
         });
     },
 ];
+
+fn refusal(code: u16, reason: &str, message: &str) -> RequestFault {
+    RequestFault::Response { code, reason: reason.to_owned(), message: message.to_owned(), applied: false }
+}
 
 fn without_leader(case: &mut Case, fault: fn(Span) -> Fault) {
     case.cluster.instances = 2;

@@ -22,6 +22,7 @@ mod image;
 mod kind;
 mod kubectl;
 mod kubernetes;
+mod lines;
 mod mutants;
 mod npm;
 mod package;
@@ -92,6 +93,7 @@ Usage: cargo xtask <task>
   kind VERSION
              start a cluster with kind, with that version of Kubernetes such as v1.36.1, run the scenarios there, except
              those that start their own control plane or need Prometheus, and delete the cluster; needs kind and docker
+  lines      print how many lines of Rust the product, its tests and its proof have
   cycles     list the import cycles between the modules of each crate
   kubernetes print the folder of the real Kubernetes binaries; build them if they are missing
   kubectl    print the path of the kubectl that the tests use; fetch it if it is missing
@@ -136,6 +138,7 @@ fn main() -> ExitCode {
             crd_check(&manifests.iter().map(PathBuf::from).collect::<Vec<_>>())
         }
         ["image-check"] => suites::image_check(),
+        ["lines"] => lines::print(),
         ["cycles"] => show_cycles(),
         ["advisories"] => dependencies::advisories(),
         ["sbom"] => dependencies::write_bills().map(drop),
