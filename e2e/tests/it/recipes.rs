@@ -45,7 +45,7 @@ fn manifests() -> Vec<(String, Value)> {
     let pages = std::fs::read_dir(&docs).unwrap().map(|entry| entry.unwrap().path());
     let pages = pages.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
     let mut found = Vec::new();
-    for page in pages.chain([top().join("README.md")]) {
+    for page in pages {
         let name = page.strip_prefix(top()).unwrap().display().to_string();
         let blocks = in_language(&name, "yaml");
         found.extend(blocks.iter().flat_map(|block| parsed(block)).map(|object| (name.clone(), object)));
@@ -105,6 +105,7 @@ async fn a_policy_sets_the_priority_of_pods_on_some_nodes(cluster: TestCluster) 
     let policy = policies.iter().find(|block| block.contains("MutatingAdmissionPolicy")).unwrap();
     let here = format!("metadata.name: {}", cluster.namespace);
     let policy = policy.replace("'spot-'", &format!("'{SPOT}'")).replace("metadata.name: default", &here);
+    let policy = policy.replace("spot-pods-first", &cluster.namespace);
     cluster.kubectl.run_with(&["apply", "-f", "-"], &policy).await.unwrap();
     cluster.deployed(&json!({"replicas": 12})).await.unwrap();
     let limit = Instant::now() + LIMIT;

@@ -94,11 +94,16 @@ pub(super) async fn fields_of_newer_servers_start_no_second_rollout(cluster: Tes
                 for field in fields {
                     assert_eq!(pod.pointer(field), template.pointer(field), "{field}");
                 }
-                let change = json!([{"name": "web", "resources": {"requests": {"cpu": "15m"}}}]);
-                let change = json!({"spec": {"containers": change}}).to_string();
+                let resources = |cpu: &str| json!([{"name": "web", "resources": {"requests": {"cpu": cpu}}}]);
                 let name = pod["metadata"]["name"].as_str().unwrap();
-                let resize = ["patch", "pod", name, "--subresource=resize", "-p", &change];
-                cluster.kubectl.run(&resize).await.unwrap();
+                // A kubelet that can resize reports what a container has.
+                for (subresource, change) in [
+                    ("--subresource=status", json!({"status": {"containerStatuses": resources("10m")}})),
+                    ("--subresource=resize", json!({"spec": {"containers": resources("15m")}})),
+                ] {
+                    let patch = ["patch", "pod", name, subresource, "-p", &change.to_string()];
+                    cluster.kubectl.run(&patch).await.unwrap();
+                }
             }
         }
         Some(_) => cluster.until_event(reason::UNKNOWN_FIELDS).await.unwrap(),
