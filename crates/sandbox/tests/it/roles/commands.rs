@@ -75,7 +75,7 @@ async fn kubectl_reconciles_roles() {
             "metadata": {"name": "b", "namespace": "default"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]});
-        format!("{role}\n---\n{binding}\n")
+        json!({"apiVersion": "v1", "kind": "List", "items": [role, binding]}).to_string()
     };
     let reconcile = ["auth", "reconcile", "-f", "-"];
     cluster.ok_with(&reconcile, &roles(&["get"], "jane")).await;
