@@ -13,7 +13,6 @@ mod error;
 mod events;
 mod fault;
 mod http;
-mod managed;
 mod object;
 mod openapi;
 mod patch;

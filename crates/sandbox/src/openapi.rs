@@ -8,8 +8,6 @@
 mod paths;
 mod types;
 
-pub(crate) use types::{OBJECT_META, definition, referenced};
-
 use serde_json::{Map, Value, json};
 
 use crate::discovery::KUBERNETES;

@@ -52,9 +52,6 @@ pub struct Config {
     pub collector: Collector,
     /// Whether to record every commit and the body of every request, for [`Sandbox::commits`].
     pub journal: bool,
-    /// Whether objects have `metadata.managedFields`, and clients can apply on the server. Off by default: most tests
-    /// do not need them, and objects are much smaller without.
-    pub managed_fields: bool,
     /// Whether requests need a role that allows them. Without roles every client may do everything, and the server has
     /// no `rbac.authorization.k8s.io`.
     pub roles: bool,
@@ -82,7 +79,6 @@ impl Default for Config {
             history: 10_000,
             collector: Collector::default(),
             journal: false,
-            managed_fields: false,
             roles: false,
             deployments: false,
             clock: Clock::system(),
@@ -113,7 +109,6 @@ impl Sandbox {
         if config.journal {
             server.state().store.journal = Some(Journal::default());
         }
-        server.state().managed_fields = config.managed_fields;
         if config.roles {
             server.state().enable_roles();
         }

@@ -75,7 +75,6 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let config = Config {
         nodes: nodes(args.nodes, args.pods_per_node),
         serve_new_nodes: true,
-        managed_fields: true,
         ready_delay: args.ready_delay,
         termination_delay: args.termination_delay,
         roles: true,

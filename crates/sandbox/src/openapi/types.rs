@@ -15,7 +15,7 @@ static BUILTIN: LazyLock<Map<String, Value>> =
     LazyLock::new(|| serde_json::from_str(include_str!("builtin.json")).unwrap_or_default());
 
 /// The schema of `metadata`.
-pub(crate) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
 /// What a reference to a schema begins with, in that file and until `translate`.
@@ -40,17 +40,6 @@ impl Dialect {
             Self::V3 => "#/components/schemas/",
         }
     }
-}
-
-/// The schema of a built-in resource.
-pub(crate) fn definition(info: &ResourceInfo) -> Option<&'static Value> {
-    BUILTIN.get(&builtin(info)?)
-}
-
-/// The last part of the name of a built-in schema, and that schema, by the text of a reference or by its name.
-pub(crate) fn referenced(reference: &str) -> Option<(&'static str, &'static Value)> {
-    let (name, schema) = BUILTIN.get_key_value(reference.trim_start_matches(REFERENCE))?;
-    Some((name.rsplit('.').next().unwrap_or_default(), schema))
 }
 
 /// Name of the schema of a resource.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::body::{decode_kind, require_json};
 use super::crd::{is_crd, storage_version};
-use super::{Answer, Ask, Reply, State, metadata, ownership, patch, scale, storage};
+use super::{Answer, Ask, Reply, State, metadata, patch, scale, storage};
 use crate::builtin;
 use crate::object;
 use crate::render;
@@ -31,7 +31,6 @@ impl State {
             return Err(Failure::internal("resourceVersion should not be set on objects to be created"));
         }
         self.check_namespace(ask, &body)?;
-        let managed = ownership::take(&mut body);
         self.check_escalation(ask, &body, None)?;
         self.stamp_new(&info, &mut body);
         if info.status && !info.is_builtin("", "Node") {
@@ -41,7 +40,6 @@ impl State {
         let warnings = admit(ask, &mut body, None)?;
         self.check_quotas(ask, &body)?;
         Self::label_namespace(&info, &mut body);
-        self.own(ask, &mut body, managed, None);
         to_storage(&info, &mut body);
         let key: Key = (ask.namespace().to_owned(), object::name(&body).to_owned());
         if self.store.get(&ask.resource(), &key).is_some() {

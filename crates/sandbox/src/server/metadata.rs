@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::{Ask, State, ownership};
+use super::{Ask, State};
 use crate::clock::seconds;
 use crate::object;
 use crate::resource::{Origin, ROLES_GROUP, ResourceInfo};
@@ -14,8 +14,7 @@ use crate::status::Failure;
 /// The maximum total size of the annotations of an object.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-/// The fields of `metadata`. Other fields are dropped. `managedFields` is kept by `decode`, if the server tracks the
-/// managers of fields.
+/// The fields of `metadata`. Other fields are dropped.
 const KNOWN: [&str; 12] = [
     "name",
     "generateName",
@@ -65,9 +64,7 @@ pub(super) fn decode(ask: &Ask<'_>, body: &mut Value) -> Result<(), Failure> {
     if info.origin == Origin::Builtin {
         object::drop_nulls(body);
     }
-    let managed = if ask.tracked { ownership::take(body) } else { None };
     tidy(info, body)?;
-    object::set_meta(body, ownership::FIELD, managed.unwrap_or_default());
     if info.namespaced {
         let named = object::namespace(body).to_owned();
         if named.is_empty() {

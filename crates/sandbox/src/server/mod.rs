@@ -3,7 +3,6 @@
 //! All handlers are synchronous. The response to a watch is a stream that reads the store later. The server never
 //! schedules or runs pods, and it never sleeps.
 
-mod apply;
 mod body;
 mod cleanup;
 mod crd;
@@ -11,7 +10,6 @@ mod create;
 mod delete;
 mod metadata;
 mod misc;
-mod ownership;
 mod patch;
 mod pods;
 mod quota;
@@ -93,8 +91,6 @@ pub(crate) struct State {
     pub(crate) faults: Vec<Fault>,
     /// Resources whose creates are refused, with the message.
     pub(crate) refused_creates: BTreeMap<String, String>,
-    /// Whether objects have managed fields.
-    pub(crate) managed_fields: bool,
     /// Whether requests are authorized.
     has_roles: bool,
     random: StdRng,
@@ -115,8 +111,6 @@ struct Ask<'a> {
     target: Target,
     form: Form,
     dry_run: bool,
-    /// Whether objects have managed fields.
-    tracked: bool,
 }
 
 impl Ask<'_> {
@@ -155,7 +149,6 @@ impl Server {
             audit: VecDeque::new(),
             faults: Vec::new(),
             refused_creates: BTreeMap::new(),
-            managed_fields: false,
             has_roles: false,
             random: StdRng::seed_from_u64(seed),
             clock: clock.clone(),
@@ -214,8 +207,7 @@ impl Server {
         }
         let form = Form::parse(&call.accept, &query)?;
         let dry_run = call.method != Method::GET && query.dry_run(&call.method)?;
-        let ask = Ask { call, query, info, target, form, dry_run, tracked: state.managed_fields };
-        ask.check_options()?;
+        let ask = Ask { call, query, info, target, form, dry_run };
         if ask.info.is_review() {
             return state.review(&ask);
         }

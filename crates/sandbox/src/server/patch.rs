@@ -1,4 +1,4 @@
-//! PATCH: JSON patch, merge patch and, for built-in kinds, strategic merge patch. `apply` handles server-side apply.
+//! PATCH: JSON patch, merge patch and, for built-in kinds, strategic merge patch.
 
 use serde_json::Value;
 
@@ -16,6 +16,11 @@ pub(super) fn kind(ask: &Ask<'_>) -> Result<PatchKind, Failure> {
         ("application/json-patch+json", _) => Ok(PatchKind::Json),
         ("application/merge-patch+json", _) => Ok(PatchKind::Merge),
         ("application/strategic-merge-patch+json", Origin::Builtin) => Ok(PatchKind::Strategic),
+        ("application/apply-patch+yaml", _) => Err(Failure::new(
+            415,
+            "UnsupportedMediaType",
+            "the sandbox has no server-side apply: use kubectl apply without --server-side",
+        )),
         (_, Origin::Builtin) => Err(Failure::unsupported_media_type(
             "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, \
              application/apply-patch+yaml",
@@ -69,9 +74,6 @@ pub(super) fn decode_result(ask: &Ask<'_>, patched: &mut Value) -> Result<(), Fa
 
 impl State {
     pub(super) fn patch(&mut self, ask: &Ask<'_>, sub: Option<&str>) -> Answer {
-        if ask.is_apply() {
-            return self.apply(ask, sub);
-        }
         kind(ask)?;
         let old = self.existing(ask)?;
         let mut patched = apply(ask, &render::versioned(&ask.info, &old))?;

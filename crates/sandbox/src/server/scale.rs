@@ -15,9 +15,6 @@ use crate::status::Failure;
 impl State {
     pub(super) fn scale(&mut self, ask: &Ask<'_>, method: &Method) -> Answer {
         let Some(paths) = ask.info.scale.clone() else { return Err(Failure::no_such_resource()) };
-        if ask.is_apply() {
-            return self.apply_scale(ask, &paths);
-        }
         // The body is checked before the object is read.
         let sent = match *method {
             Method::GET => None,

@@ -8,7 +8,7 @@ use super::body::{decode_kind, require_json};
 use super::crd::is_crd;
 use super::create::{admit, to_storage};
 use super::roles::is_access;
-use super::{Answer, Ask, Reply, State, metadata, ownership};
+use super::{Answer, Ask, Reply, State, metadata};
 use crate::object;
 use crate::resource::{Origin, ResourceInfo};
 use crate::schema::Cause;
@@ -91,7 +91,6 @@ impl State {
             // The deletion timestamp in a status update is ignored, even if it is invalid.
             object::set_meta(&mut object, "deletionTimestamp", Value::Null);
         }
-        let managed = ownership::take(&mut object);
         // First, because an endpoint ignores invalid metadata in fields that it does not write.
         compose(info, &mut object, old, sub);
         let changed = metadata::changed_owned(&object, old);
@@ -105,12 +104,11 @@ impl State {
             Self::check_crd(info, &mut object)?;
         }
         metadata::advance_generation(info, &mut object, old);
-        self.own(ask, &mut object, managed, Some(old));
         to_storage(info, &mut object);
         object::set_meta(&mut object, "resourceVersion", object::resource_version(old).into());
         // The stored object keeps its apiVersion; all served versions are the same object.
         object::set(&mut object, "apiVersion", old.get("apiVersion"));
-        if ownership::is_same(&object, old) {
+        if object == **old {
             return Ok((Arc::clone(old), warnings));
         }
         if ask.dry_run {

@@ -48,9 +48,9 @@ fn simulated<T>(run: impl Future<Output = T>) -> T {
         .block_on(run)
 }
 
-async fn sandbox(managed_fields: bool) -> Sandbox {
+async fn sandbox() -> Sandbox {
     let clock = Clock::simulated("2030-01-01T00:00:00Z".parse().unwrap());
-    Sandbox::start(Config { clock, managed_fields, history: 50, ..Config::default() }).await.unwrap()
+    Sandbox::start(Config { clock, history: 50, ..Config::default() }).await.unwrap()
 }
 
 /// The response: the status code, and the body as far as it arrived within a few seconds.
@@ -128,9 +128,9 @@ fn check(sent: &Sent, answer: Result<Answer, String>) -> Result<(), String> {
     Ok(())
 }
 
-async fn play(row: &[Sent], managed_fields: bool) -> Result<(), String> {
+async fn play(row: &[Sent]) -> Result<(), String> {
     panics();
-    let sandbox = sandbox(managed_fields).await;
+    let sandbox = sandbox().await;
     let client = sandbox.connect("fuzz").unwrap();
     for sent in requests::prelude().iter().chain(row) {
         if let Some(answer) = send(&client, sent).await {
@@ -161,9 +161,8 @@ proptest! {
     #[test]
     fn a_sequence_of_unusual_requests_keeps_the_store_consistent(
         row in proptest::collection::vec(requests::request(), 1..40),
-        managed_fields: bool,
     ) {
-        let outcome = simulated(play(&row, managed_fields));
+        let outcome = simulated(play(&row));
         prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
     }
 }

@@ -1,7 +1,5 @@
 //! Real kubectl against the sandbox, over TLS on loopback: the commands of users and their output.
 
-mod apply;
-
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};

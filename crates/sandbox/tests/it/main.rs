@@ -7,7 +7,6 @@
 )]
 #![allow(clippy::needless_pass_by_value, reason = "reads better where the value is written in place")]
 
-mod apply;
 mod budgets;
 mod common;
 mod fine_print;

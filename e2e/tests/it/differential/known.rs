@@ -70,7 +70,7 @@ fn drop_nulls(value: &mut Value) {
 /// Fixed steps with a different wording of the error.
 const WORDS: &[(&str, &str)] = &[
     ("patch strategically", "server-side apply, off here, adds a media type to those that are offered"),
-    ("apply", "server-side apply, off here, adds a media type to those that are offered"),
+    ("apply", "the sandbox has no server-side apply, and says so"),
     ("continue from nonsense", "the words are those of a server's JSON decoder"),
     ("a pod template of another shape", "the words are those of a server's JSON decoder"),
 ];

@@ -142,16 +142,10 @@ impl Parts {
                 ("POST", format!("{one}/binding"), json, self.changed(binding))
             }
         };
-        // An applier has a name, and most of them insist.
-        let query = match kind {
-            "application/apply-patch+yaml" if self.query.is_empty() => "fieldManager=a&force=true".to_owned(),
-            "application/apply-patch+yaml" => format!("fieldManager=b&{}", self.query),
-            _ => self.query,
-        };
         Sent {
             method: method.to_owned(),
             path: place,
-            query,
+            query: self.query,
             headers: vec![("accept".into(), self.accept), ("content-type".into(), kind.into())],
             body: if content.is_null() { Vec::new() } else { content.to_string().into_bytes() },
         }

@@ -40,7 +40,6 @@ async fn send_with(
 ) -> Result<Value, kube::Error> {
     let (method, kind) = match method {
         "PATCH" => (method, "application/merge-patch+json"),
-        "APPLY" => ("PATCH", "application/apply-patch+yaml"),
         _ => (method, "application/json"),
     };
     let mut request = Request::builder().method(method.parse::<Method>().unwrap()).uri(path);

@@ -115,26 +115,3 @@ async fn every_known_user_can_discover_the_api_and_ask_about_itself() {
         "forbidden: User \"\" cannot get path \"/apis\""
     );
 }
-
-#[tokio::test(start_paused = true)]
-async fn an_apply_that_creates_needs_the_verb_create_and_grants_nothing_new() {
-    let sandbox = sandbox_with(|config| (config.roles, config.managed_fields) = (true, true)).await;
-    let (admin, jane) = (sandbox.client().unwrap(), user(&sandbox, "jane"));
-    let (roles, bindings) = (format!("{RBAC}/clusterroles"), format!("{RBAC}/clusterrolebindings"));
-    let of_roles = rule("rbac.authorization.k8s.io", "clusterroles", &["create", "patch"]);
-    let granted = json!([rule("", "configmaps", &["patch"]), of_roles]);
-    send(&admin, "POST", &roles, role("patcher", granted)).await.unwrap();
-    send(&admin, "POST", &bindings, binding("jane", ("ClusterRole", "patcher"), "jane")).await.unwrap();
-    let path = "/api/v1/namespaces/default/configmaps/settings?fieldManager=jane";
-    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}});
-    let message = refused(&jane, "APPLY", path, map.clone()).await;
-    assert!(message.contains("User \"jane\" cannot create resource \"configmaps\""), "{message}");
-    send(&admin, "APPLY", path, map.clone()).await.unwrap();
-    send(&jane, "APPLY", path, map).await.unwrap();
-
-    let mut wide = role("wide", json!([rule("", "secrets", &["get"])]));
-    (wide["apiVersion"], wide["kind"]) = ("rbac.authorization.k8s.io/v1".into(), "ClusterRole".into());
-    let path = format!("{roles}/wide?fieldManager=jane");
-    let message = refused(&jane, "APPLY", &path, wide).await;
-    assert!(message.contains("attempting to grant RBAC permissions not currently held"), "{message}");
-}
