@@ -8,7 +8,8 @@ use e2e::{Commit, Server, TestCluster, on_both};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::EvictParams;
 use kube::{Api, ResourceExt};
-use ordereddeployment_api::names::annotation::PAUSE_POINT;
+use ordereddeployment_api::names::{annotation::PAUSE_POINT, condition};
+use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
@@ -216,6 +217,33 @@ fn most(commits: &[Commit], since: u64, images: &Images) -> BTreeMap<String, usi
     most
 }
 
+/// Prints what was committed since that version.
+fn show(commits: &[Commit], since: u64) {
+    for commit in commits.iter().filter(|commit| commit.version > since) {
+        let Some(object) = &commit.object else {
+            println!("{} {} {} is gone", commit.version, commit.plural, commit.name);
+            continue;
+        };
+        let image = object
+            .pointer("/spec/containers/0/image")
+            .or(object.pointer("/spec/template/spec/containers/0/image"));
+        let (spec, status) = (&object["spec"], &object["status"]);
+        let shown = json!([
+            image,
+            object["metadata"]["deletionTimestamp"],
+            spec["replicas"],
+            spec["strategy"],
+            spec["paused"],
+            status["rollout"],
+            status["hold"]["id"],
+            status["aborted"],
+            status["passed"],
+            status["conditions"][0]["status"],
+        ]);
+        println!("{} {} {} {shown}", commit.version, commit.plural, commit.name);
+    }
+}
+
 /// As it was before, with a new template: the rollout pauses at its canary and completes once that is resumed.
 async fn lets_it_rest(cluster: &TestCluster, image: &str) {
     for pod in cluster.pods().await.unwrap() {
@@ -229,7 +257,36 @@ async fn lets_it_rest(cluster: &TestCluster, image: &str) {
         "template": {"spec": {"containers": containers}},
     });
     cluster.patch(&json!({"spec": spec})).await.unwrap();
-    cluster.held_with(1, 4).await.unwrap();
+    let is_held = |object: &OrderedDeployment| {
+        let status = object.status.clone().unwrap_or_default();
+        (status.updated_replicas, status.available_replicas) == (Some(1), Some(4)) && is_at_canary(object)
+    };
+    past_lost_marks(cluster, "held at its canary", is_held).await;
+}
+
+fn is_at_canary(object: &OrderedDeployment) -> bool {
+    let hold = object.status.as_ref().and_then(|status| status.hold.as_ref());
+    hold.is_some_and(|hold| hold.id.starts_with("canary@"))
+}
+
+/// Waits for that, and resumes the marks of pods that are gone: those that were ahead at 0 replicas stay ahead of the next template.
+async fn past_lost_marks(
+    cluster: &TestCluster,
+    what: &str,
+    is_there: impl Fn(&OrderedDeployment) -> bool + Copy,
+) {
+    let mut resumed = BTreeSet::new();
+    loop {
+        let mark = |object: &OrderedDeployment| {
+            let hold = object.status.clone().unwrap_or_default().hold.map(|hold| hold.id);
+            hold.filter(|_| !is_at_canary(object))
+        };
+        let is_new = |object: &OrderedDeployment| mark(object).is_some_and(|id| !resumed.contains(&id));
+        let found = cluster.until("web", what, |object| is_there(object) || is_new(object)).await.unwrap();
+        let Some(id) = mark(&found).filter(|_| !is_there(&found)) else { return };
+        cluster.request_resume(&id).await.unwrap();
+        resumed.insert(id);
+    }
 }
 
 async fn nobody_gets_past_a_canary_without_its_resume(server: Server) {
@@ -267,12 +324,21 @@ async fn nobody_gets_past_a_canary_without_its_resume(server: Server) {
         trial.history.read_on(&cluster).await.unwrap();
         let most = most(trial.history.commits(), since, &images);
         let past: Vec<_> = most.iter().filter(|(_, pods)| **pods > 1).collect();
+        if !past.is_empty() {
+            show(trial.history.commits(), since);
+        }
         assert!(past.is_empty(), "more than one pod of an image that nobody resumed: {past:?}");
         assert_eq!(most.get(&last), Some(&1));
         images.resumed.insert(last.clone());
         images.served = last;
         cluster.resume().await.unwrap();
-        cluster.complete("web", 4).await.unwrap();
+        let is_complete = |object: &OrderedDeployment| {
+            let status = object.status.clone().unwrap_or_default();
+            let complete = status.condition(condition::COMPLETE);
+            status.observed_generation == object.metadata.generation
+                && complete.is_some_and(|complete| complete.status == ConditionStatus::True)
+        };
+        past_lost_marks(&cluster, "complete", is_complete).await;
     }
     println!("{} deeds in {:.1?}", trial.strikes, trial.start.elapsed());
 }
