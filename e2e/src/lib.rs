@@ -32,6 +32,7 @@ pub use proxy::Proxy;
 pub use request::{Deletion, Request};
 pub use scenario::{Scenario, alone, hold_the_machine, share_the_machine, side_by_side};
 pub use setting::Setting;
-pub use test_cluster::{Server, TestCluster};
+pub use steps::is_held_with;
+pub use test_cluster::{Server, TestCluster, is_complete};
 pub use waiting::is_ready;
 pub use webhook::{Hook, Verdict, Webhook};

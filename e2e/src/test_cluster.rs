@@ -343,16 +343,7 @@ impl TestCluster {
     /// Waits until the newest generation of the object is complete with this number of replicas.
     pub async fn complete(&self, name: &str, replicas: i32) -> Result<OrderedDeployment> {
         let what = format!("complete with {replicas} replicas");
-        self.until(name, &what, |object| {
-            let status = object.status.clone().unwrap_or_default();
-            object.spec.replicas == replicas
-                && status.observed_generation == object.metadata.generation
-                && status.available_replicas == Some(replicas)
-                && status
-                    .condition(condition::COMPLETE)
-                    .is_some_and(|found| found.status == ConditionStatus::True)
-        })
-        .await
+        self.until(name, &what, |object| is_complete(object, replicas)).await
     }
 
     /// Waits until the object is held.
@@ -366,4 +357,14 @@ impl TestCluster {
         })
         .await
     }
+}
+
+/// Whether the newest generation of the object is complete with this number of replicas.
+#[must_use]
+pub fn is_complete(object: &OrderedDeployment, replicas: i32) -> bool {
+    let status = object.status.clone().unwrap_or_default();
+    object.spec.replicas == replicas
+        && status.observed_generation == object.metadata.generation
+        && status.available_replicas == Some(replicas)
+        && status.condition(condition::COMPLETE).is_some_and(|found| found.status == ConditionStatus::True)
 }

@@ -12,11 +12,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::page::in_language;
+use crate::templates::STRICT;
 
 /// Pages with commands.
 const PAGES: [&str; 2] = ["docs/recipes.md", "docs/nodecosts.md"];
-/// API servers check manifests strictly from this minor version on.
-const STRICT: u32 = 25;
 /// The newest minor version that has what the pages need.
 const NEWEST: u32 = 36;
 

@@ -14,7 +14,7 @@ fn is_refused(object: &OrderedDeployment) -> bool {
 }
 
 /// API servers refuse unknown fields from this minor version on, if they are asked to.
-const STRICT: u32 = 25;
+pub(crate) const STRICT: u32 = 25;
 
 /// A container with a misspelt probe.
 fn misspelt() -> Value {

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use e2e::{Commit, Server, TestCluster, on_both};
+use e2e::{Commit, Server, TestCluster, is_complete, is_held_with, on_both};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::EvictParams;
 use kube::{Api, ResourceExt};
-use ordereddeployment_api::names::{annotation::PAUSE_POINT, condition};
-use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
+use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_api::names::annotation::PAUSE_POINT;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
@@ -257,10 +257,7 @@ async fn lets_it_rest(cluster: &TestCluster, image: &str) {
         "template": {"spec": {"containers": containers}},
     });
     cluster.patch(&json!({"spec": spec})).await.unwrap();
-    let is_held = |object: &OrderedDeployment| {
-        let status = object.status.clone().unwrap_or_default();
-        (status.updated_replicas, status.available_replicas) == (Some(1), Some(4)) && is_at_canary(object)
-    };
+    let is_held = |object: &OrderedDeployment| is_held_with(object, 1, 4) && is_at_canary(object);
     past_lost_marks(cluster, "held at its canary", is_held).await;
 }
 
@@ -278,8 +275,9 @@ async fn past_lost_marks(
     let mut resumed = BTreeSet::new();
     loop {
         let mark = |object: &OrderedDeployment| {
-            let hold = object.status.clone().unwrap_or_default().hold.map(|hold| hold.id);
-            hold.filter(|_| !is_at_canary(object))
+            let status = object.status.clone().unwrap_or_default();
+            let is_current = status.observed_generation == object.metadata.generation;
+            status.hold.filter(|_| is_current && !is_at_canary(object)).map(|hold| hold.id)
         };
         let is_new = |object: &OrderedDeployment| mark(object).is_some_and(|id| !resumed.contains(&id));
         let found = cluster.until("web", what, |object| is_there(object) || is_new(object)).await.unwrap();
@@ -332,13 +330,7 @@ async fn nobody_gets_past_a_canary_without_its_resume(server: Server) {
         images.resumed.insert(last.clone());
         images.served = last;
         cluster.resume().await.unwrap();
-        let is_complete = |object: &OrderedDeployment| {
-            let status = object.status.clone().unwrap_or_default();
-            let complete = status.condition(condition::COMPLETE);
-            status.observed_generation == object.metadata.generation
-                && complete.is_some_and(|complete| complete.status == ConditionStatus::True)
-        };
-        past_lost_marks(&cluster, "complete", is_complete).await;
+        past_lost_marks(&cluster, "complete", |object| is_complete(object, 4)).await;
     }
     println!("{} deeds in {:.1?}", trial.strikes, trial.start.elapsed());
 }
