@@ -312,8 +312,8 @@ impl<'a> Inventory<'a> {
         hash == self.hash || self.old_target().is_some_and(|set| set.hash == hash)
     }
 
-    /// The set of which old pods are made: that of the revision that an abort would go to, but beside pods of revisions that never
-    /// served only if it has a size; else the one with the most available pods, else the newest one where the rollout stands still.
+    /// The set of which old pods are made: that of the revision that an abort would go to, else the one with the most
+    /// available pods, else the newest one where the rollout stands still.
     pub(crate) fn old_target(&self) -> Option<&'a Set> {
         let is_old = |set: &&Set| !self.is_current_set(&set.uid);
         if self.aborts() || self.returns() {
@@ -328,11 +328,7 @@ impl<'a> Inventory<'a> {
             let stands = self.spec.paused || points.is_some_and(|points| !points.is_empty());
             self.usable_sets().filter(is_old).filter(|_| stands).max_by_key(|set| set.revision)
         };
-        // A pod of a revision that served, beside others only, would change the order of these, and their places. But if its set has a size,
-        // its pods were lost.
-        let has_served = self.old().is_empty() || self.old().iter().any(|ranked| ranked.served);
-        let back = self.back.filter(|back| (has_served || back.replicas > 0) && is_old(back));
-        back.or_else(of_pods).or_else(newest)
+        self.back.filter(is_old).or_else(of_pods).or_else(newest)
     }
 
     /// Whether the current set has served in this rollout.

@@ -1358,32 +1358,18 @@ fn groups_by_another_label_in_an_invalid_list_are_other_ones_too() {
 }
 
 #[test]
-fn a_lost_pod_of_a_rejected_release_changes_no_place_of_the_others() {
-    let mut cluster = running(6, 1, 0, &json!([{"name": "zones", "betweenNodeGroups": "pool"}]));
-    let zones = ["n0", "n0", "n1", "n1", "n2", "n2"];
-    place_on(&mut cluster, "v1", &zones);
+fn a_rejected_release_that_is_everywhere_gets_no_more_pods() {
+    let mut cluster = running(4, 0, 4, &json!([]));
     cluster.broken.insert("v2".to_owned());
     cluster.set_image("v2");
     cluster.settle();
-    // Somebody forces it: all pods are of v2, and it has not served.
-    let set = cluster.sets.iter().find(|set| cluster.image_of(set) == "v2").unwrap().uid.clone();
-    for pod in &mut cluster.pods {
-        pod.set = set.clone();
-    }
-    cluster.pods.truncate(6);
-    place_on(&mut cluster, "v2", &zones);
-    for image in ["v3", "v4"] {
-        cluster.set_image(image);
-        cluster.settle();
-        let lost = cluster
-            .pods
-            .iter()
-            .position(|pod| pod.facts.node.as_deref() == Some("n1") && cluster.image(pod) == "v2");
-        cluster.pods.remove(lost.unwrap());
-        cluster.settle();
-        assert_eq!(cluster.of_image("v1"), 0);
-        assert_held_at(&cluster, "zones.n1");
-    }
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (0, 4));
+    write_points(&mut cluster, &canary(1));
+    cluster.edit(|spec| spec.replicas = 8);
+    cluster.set_image("v3");
+    cluster.settle();
+    assert_held_at(&cluster, "canary");
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2"), cluster.of_image("v3")), (3, 4, 1));
 }
 
 #[test]

@@ -314,6 +314,7 @@ async fn nobody_gets_past_a_canary_without_its_resume(server: Server) {
             trial.meddle(deed, &mut images).await;
             if trial.dice.random_bool(0.15) {
                 manager.take().unwrap().kill().await.unwrap();
+                println!("{:.1?}: the controller is killed", trial.start.elapsed());
                 manager = Some(cluster.start_manager().unwrap());
             }
         }
