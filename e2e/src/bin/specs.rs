@@ -93,9 +93,11 @@ async fn failures(program: &Path, focus: &str, built_in: bool) -> Result<(String
     Ok((ran, failed))
 }
 
-/// The spec of a line of the summary.
+/// The spec of a line of the summary, of Ginkgo 1 or 2.
 fn failure(line: &str) -> Option<&str> {
-    ["[Fail] ", "[Panic!] ", "[Timeout...] "].into_iter().find_map(|kind| line.trim().strip_prefix(kind))
+    let (kind, spec) = line.trim().split_once("] ")?;
+    let kinds = ["[Fail", "[Panic!", "[Timeout...", "[FAIL", "[PANICKED", "[TIMEDOUT", "[INTERRUPTED"];
+    kinds.contains(&kind).then_some(spec)
 }
 
 /// Runs the integration tests of one program. They start etcd from `PATH`, and the controller from `E2E_CONTROLLER`.
