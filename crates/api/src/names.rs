@@ -159,6 +159,8 @@ pub mod reason {
     pub const BLOCKED: &str = "Blocked";
     /// Stalled: with one replica and no surge, no updated pod can be beside the old one, and a pause point by number is ahead.
     pub const WAITS_AT_PAUSE_POINT: &str = "WaitsAtPausePoint";
+    /// Stalled: a pause point keeps pods of an earlier revision, some are missing, and no set of a revision that served exists.
+    pub const NO_EARLIER_REVISION: &str = "NoEarlierRevision";
     /// Stalled: a pod does not terminate in time, and creates wait for it.
     pub const POD_STUCK_TERMINATING: &str = "PodStuckTerminating";
     /// ReplicaFailure: pods fail repeatedly on their nodes; replacements are delayed.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use ordereddeployment_planner::Act;
 
 use crate::Messages;
-use crate::view::{View, count};
+use crate::view::{View, count, current_sets};
 
 /// A pod that fails after this time, in seconds, is replaced at once.
 const EARLY: i64 = 600;
@@ -32,6 +32,19 @@ pub fn above_ceiling(view: &View<'_>, created: i64) -> Messages {
         messages.push(format!("{after} active pods, {} are allowed", view.ceiling));
     }
     messages
+}
+
+/// No pod is made of a revision that another template stopped before it served, once any revision has served.
+pub(crate) fn served(view: &View<'_>, act: &Act) -> Messages {
+    let sets = &view.snapshot.sets;
+    if !sets.iter().any(|set| set.served > Some(0)) {
+        return Messages::new();
+    }
+    let current = current_sets(view.snapshot);
+    let of = |hash: &str| sets.iter().find(|set| set.hash == hash && !set.terminating);
+    let created = act.creates.iter().filter(|create| create.count > 0).filter_map(|create| of(&create.hash));
+    let stopped = created.filter(|set| set.served == Some(0) && !current.contains(&*set.uid));
+    stopped.map(|set| format!("pods are made of {}, whose revision did not serve", set.name)).collect()
 }
 
 /// The replacement of each pod that failed early waits, twice as long as the one before.

@@ -321,9 +321,8 @@ impl History {
         self.before = self.desired.max(count(view.old().count()));
         (self.aborts, self.are_all_passed, self.unavailable) = (false, false, 0);
         (self.paused, self.hold, self.has_served) = (None, None, false);
-        let goes_back =
-            self.back(view).is_some() && (view.desired > 0 || !view.pods.is_empty() || is_retried);
-        self.is_rollout = is_suspended || view.old().next().is_some() || goes_back;
+        let goes_back = self.back(view).is_some() && (view.desired > 0 || !view.pods.is_empty());
+        self.is_rollout = is_suspended || is_retried || view.old().next().is_some() || goes_back;
         true
     }
 

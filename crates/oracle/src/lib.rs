@@ -40,7 +40,7 @@ const SIZES: (&str, &str, Oracle) = ("S11", "status::sizes", status::sizes);
 const ONE_STATE: (&str, &str, Oracle) = ("S11", "status::conditions", status::one_state);
 
 /// The oracles for acts.
-const ALL: [(&str, &str, Oracle); 11] = [
+const ALL: [(&str, &str, Oracle); 12] = [
     ORDER,
     GROUPS,
     FLOORS,
@@ -51,6 +51,7 @@ const ALL: [(&str, &str, Oracle); 11] = [
     SIZES,
     ONE_STATE,
     ("S6", "deletes::collected", deletes::collected),
+    ("S4", "creates::served", creates::served),
     ("S8", "creates::one_per_slot", creates::replacements_wait),
 ];
 

@@ -109,8 +109,7 @@ fn retry(inventory: &Inventory<'_>, requested: i64) -> Decision {
     let points = history::carried(inventory, revision, inventory.is_at_zero());
     status.rollout = Some(Rollout {
         revision,
-        // Without an old pod and a revision to go back to, there is nothing to hold.
-        completed: inventory.old_count() == 0 && inventory.back.is_none() && points.is_empty(),
+        completed: false,
         points: Some(points),
         node_groups: groups::kept(inventory),
         from: before.from.clone().map(|from| history::begun_from(inventory, from)),

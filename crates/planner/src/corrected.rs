@@ -144,7 +144,9 @@ fn served(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) -> Vec<&'
         max_unavailable: rollout.from.as_ref().map_or(0, |from| from.max_unavailable),
         ..complete_revision(set)
     });
-    let is_there = rollout.from.as_ref().is_some_and(|from| exists(&from.template_hash));
+    // The set of the own template is another one, if that of the revision before is gone.
+    let is_own = |from: &CompleteRevision| from.template_hash == rollout.template_hash;
+    let is_there = rollout.from.as_ref().is_some_and(|from| !is_own(from) && exists(&from.template_hash));
     if rollout.from != back && (is_there || rollout.from.is_none()) {
         // A set that is gone needs no correction: nothing rolls back to it.
         rollout.from.clone_from(&back);

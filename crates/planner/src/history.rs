@@ -47,9 +47,12 @@ pub(crate) fn begin(state: &State<'_, '_>) -> Option<Decision> {
     // Without a pod it goes on, though the number of replicas can have changed with the template.
     let is_suspended = is_ahead && inventory.is_at_zero();
     let is_on = inventory.bounds.desired > 0 || inventory.active() > 0;
+    // A set that is there already and did not serve is of a rollout that did not end. The status was lost.
+    let is_lost = before.is_none() && inventory.current.is_some_and(|set| set.served == Some(0));
     let begun = Rollout {
         // Without pods there is nothing to replace, and no pause point to reach.
         completed: !is_suspended
+            && !is_lost
             && inventory.old_count() == 0
             && (inventory.back.is_none() || !is_on)
             && !inventory.waits_for_its_set(),
@@ -104,7 +107,7 @@ fn gone(inventory: &Inventory<'_>) -> Option<CompleteRevision> {
     let own = CompleteRevision { revision, template_hash, replicas: 0, max_unavailable: 0 };
     let last = if before.completed { own } else { before.from.clone()? };
     let is_of = |set: &crate::Set| set.hash == last.template_hash;
-    (last.template_hash != inventory.hash && !inventory.usable_sets().any(is_of)).then_some(last)
+    (!inventory.usable_sets().any(is_of)).then_some(last)
 }
 
 /// What a rollout that begins now keeps of the revision that it replaces.

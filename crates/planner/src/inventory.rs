@@ -312,23 +312,20 @@ impl<'a> Inventory<'a> {
         hash == self.hash || self.old_target().is_some_and(|set| set.hash == hash)
     }
 
-    /// The set of which old pods are made: that of the revision that an abort would go to, else the one with the most
-    /// available pods, else the newest one where the rollout stands still.
+    /// The set of which old pods are made: that of the revision that an abort would go to. Before a revision has served, that of the first
+    /// release: each other one was stopped by another template, and would grow past its own points.
     pub(crate) fn old_target(&self) -> Option<&'a Set> {
-        let is_old = |set: &&Set| !self.is_current_set(&set.uid);
         if self.aborts() || self.returns() {
             return None;
         }
-        let of_pods = || {
-            let old = self.sets.iter().filter(|of| !of.updated && of.active > 0 && !of.set.terminating);
-            old.max_by_key(|of| (of.available, of.active, of.set.revision)).map(|of| of.set)
+        let from = self.status.rollout.as_ref().and_then(|rollout| rollout.from.as_ref());
+        // Sets of a controller that recorded nothing can be of revisions long ago.
+        let counts = |set: &&Set| set.served.is_some() || set.replicas > 0 || self.has_pods(&set.uid);
+        let first = || {
+            let sets = self.usable_sets().filter(counts).filter(|_| from.is_none());
+            sets.min_by_key(|set| (set.created, set.revision))
         };
-        let newest = || {
-            let points = self.status.rollout.as_ref().and_then(|rollout| rollout.points.as_ref());
-            let stands = self.spec.paused || points.is_some_and(|points| !points.is_empty());
-            self.usable_sets().filter(is_old).filter(|_| stands).max_by_key(|set| set.revision)
-        };
-        self.back.filter(is_old).or_else(of_pods).or_else(newest)
+        self.back.or_else(first).filter(|set| !self.is_current_set(&set.uid))
     }
 
     /// Whether the current set has served in this rollout.

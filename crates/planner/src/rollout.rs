@@ -117,6 +117,9 @@ fn make_missing(state: &State<'_, '_>, changes: &mut PodChanges) {
         }
         return;
     }
+    if old_missing > 0 && old_set.is_none() && !inventory.aborts() {
+        no_earlier_revision(inventory, changes);
+    }
     let mut left = old_missing;
     if let Some(hash) = old_set.filter(|_| !inventory.aborts()) {
         // Where too few pods serve, old ones come first, in a hold up to as many as its points keep.
@@ -135,6 +138,16 @@ fn make_missing(state: &State<'_, '_>, changes: &mut PodChanges) {
     if let Some(hash) = old_set {
         create(inventory, changes, hash, left.min(room - updated));
     }
+}
+
+/// The points keep old pods, and there is no set to make the missing ones of.
+fn no_earlier_revision(inventory: &Inventory<'_>, changes: &mut PodChanges) {
+    let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+    let message = format!(
+        "Pods are missing: a pause point keeps pods of an earlier revision, and no set of one that served exists. Once the \
+         rollout is held, pass the point with kubectl ordered resume {name}, or set another template"
+    );
+    changes.stalled = Some((reason::NO_EARLIER_REVISION, message));
 }
 
 /// With one replica and no surge, no pod of each kind can be there: the rollout waits.

@@ -297,6 +297,10 @@ fn nothing_moves_once_the_set_of_the_last_complete_revision_is_deleted() {
     assert!(message.contains("The set of revision 1 is gone"), "{message}");
     cluster.request_retry(2);
     cluster.settle();
+    let id = cluster.status().hold.unwrap().id;
+    assert!(id.ends_with("@3"), "the point is ahead of the retry: {id}");
+    cluster.request_resume(&id);
+    cluster.settle();
     assert_eq!(cluster.of_image("v2"), 10);
 }
 

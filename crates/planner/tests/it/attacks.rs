@@ -1781,3 +1781,103 @@ fn a_pause_counts_while_templates_cannot_be_compared() {
     }
     assert_eq!((cluster.of_image("v2"), cluster.of_image("v3")), (3, 0));
 }
+
+/// Four pods of a first release that does not get ready, and a canary of v2, which the next template replaces.
+fn first_release_that_never_served() -> Cluster {
+    let mut cluster = Cluster::new(&json!({
+        "replicas": 4,
+        "strategy": {
+            "type": "RollingUpdate",
+            "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+            "pausePoints": canary(1),
+        },
+    }));
+    cluster.broken.insert("v1".to_owned());
+    cluster.settle();
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_held_at(&cluster, "canary");
+    cluster
+}
+
+#[test]
+fn before_a_revision_has_served_no_rejected_release_grows() {
+    let mut cluster = first_release_that_never_served();
+    cluster.set_image("v3");
+    cluster.settle();
+    let lost = cluster.pods.iter().position(|pod| cluster.image(pod) == "v1").unwrap();
+    cluster.pods.remove(lost);
+    scale(&mut cluster, 12);
+    assert_held_at(&cluster, "canary");
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2"), cluster.of_image("v3")), (10, 1, 1));
+}
+
+#[test]
+fn no_rejected_release_grows_where_the_first_one_comes_back() {
+    let mut cluster = first_release_that_never_served();
+    cluster.broken.clear();
+    cluster.set_image("v1");
+    scale(&mut cluster, 8);
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (3, 1));
+    let stalled = cluster.status().condition(condition::STALLED).unwrap().reason.clone();
+    assert_eq!(stalled, reason::NO_EARLIER_REVISION);
+    // These that come back get ready.
+    let broken: Vec<_> = cluster.pods.iter().map(|pod| cluster.image(pod) != "v1").collect();
+    let mut keep = broken.into_iter();
+    cluster.pods.retain(|_| keep.next().unwrap());
+    cluster.settle();
+    cluster.resume();
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (8, 0));
+}
+
+#[test]
+fn no_rejected_release_takes_the_place_of_a_set_that_somebody_deleted() {
+    for image in ["v1", "v3"] {
+        let mut cluster = running(10, 1, 1, &canary(1));
+        begin(&mut cluster, "v2");
+        cluster.settle();
+        let served = cluster.sets.iter().position(|set| cluster.image_of(set) == "v1").unwrap();
+        cluster.delete_set(served);
+        cluster.settle();
+        let stalled = cluster.status().condition(condition::STALLED).unwrap().reason.clone();
+        assert_eq!(stalled, reason::NO_EARLIER_REVISION);
+        cluster.forged = true;
+        cluster.set_image(image);
+        scale(&mut cluster, 20);
+        assert!(cluster.of_image("v2") <= 1, "{image}: {}", cluster.of_image("v2"));
+    }
+}
+
+#[test]
+fn a_retry_has_its_points_also_where_nothing_is_left_to_replace() {
+    let mut cluster = running(4, 1, 1, &canary(1));
+    begin(&mut cluster, "v2");
+    cluster.settle();
+    cluster.request_abort(2);
+    cluster.settle();
+    let served = cluster.sets.iter().position(|set| cluster.image_of(set) == "v1").unwrap();
+    cluster.delete_set(served);
+    cluster.settle();
+    cluster.request_retry(2);
+    cluster.settle();
+    assert_held_at(&cluster, "canary");
+    assert_eq!(cluster.of_image("v2"), 1);
+    cluster.resume();
+    cluster.settle();
+    assert_eq!(cluster.of_image("v2"), 4);
+}
+
+#[test]
+fn a_status_that_is_lost_without_replicas_keeps_the_canary_ahead() {
+    let mut cluster = running(4, 1, 1, &canary(1));
+    begin(&mut cluster, "v2");
+    cluster.settle();
+    scale(&mut cluster, 0);
+    cluster.forged = true;
+    cluster.deployment.status = None;
+    cluster.settle();
+    scale(&mut cluster, 4);
+    assert_held_at(&cluster, "canary");
+    assert_eq!(cluster.of_image("v2"), 1);
+}
