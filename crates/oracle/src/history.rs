@@ -244,6 +244,8 @@ impl History {
             let is_asked = !is_new
                 && view.status.abort_requested.is_some_and(|asked| Some(asked) == own)
                 && self.back(&view).is_some();
+            // What is first seen together with the pause does not make its number smaller.
+            let lowest = self.limits(&view).into_iter().map(|(_, limit)| limit).min();
             if !is_asked && spec.strategy.points().all(|point| knows_nodes(&view, point)) {
                 self.see(&view);
             }
@@ -255,7 +257,6 @@ impl History {
                 let is_ahead =
                     |held: &Held| self.points.get(&held.point).is_some_and(|number| is_ahead(*number));
                 let held = self.hold.as_ref().is_some_and(is_ahead);
-                let lowest = self.limits(&view).into_iter().map(|(_, limit)| limit).min();
                 let limit = lowest.filter(|_| held).unwrap_or(view.updated());
                 // A share of the pods that are there.
                 let there = if held { 0 } else { count(view.pods.len()) };
