@@ -201,13 +201,14 @@ impl Reconciler<'_> {
             if !std::mem::replace(&mut released, true) {
                 self.state.unreleased.clear();
             }
-            if self.release().await? {
-                // Its requests took time: the watches may show more by now.
-                self.observation = self.observe();
-            }
+            let has_learned = self.release().await?;
             if std::mem::take(&mut self.raced) {
                 self.state.live_read = Some(LiveReadReason::Conflict);
                 released = false;
+                continue;
+            }
+            if has_learned {
+                // The requests took time: the watches may show more, also of the object itself.
                 continue;
             }
             let snapshot = self.snapshot();

@@ -708,10 +708,11 @@ impl History {
         let limits = self.limits(view);
         let (desired, old) = (view.desired, count(view.old().count()));
         let sets = &view.snapshot.sets;
-        let current = current_set(view);
-        let is_new = |hash: &str| {
-            let other = || sets.iter().all(|set| set.terminating || set.hash != hash);
-            current.map_or_else(other, |set| set.hash == hash)
+        // Sets can have the same template. Without a set of it, the first one is made with its first pods.
+        let is_missing = current_set(view).is_none();
+        let is_new = |hash: &str| match sets.iter().find(|set| !set.terminating && set.hash == hash) {
+            Some(set) => view.current.contains(&*set.uid),
+            None => is_missing,
         };
         let mut new = 0;
         let mut made = 0;

@@ -1,7 +1,7 @@
 //! What a decision that changes nothing must not leave undone.
 
-use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::condition;
+use ordereddeployment_api::{ConditionStatus, UnavailablePods};
 
 use crate::Violation;
 use crate::history::History;
@@ -49,5 +49,15 @@ fn undone(history: &History, view: &View<'_>, refused: bool) -> Option<String> {
     let missing = pods < view.desired && !refused && view.terminating() == 0 && !view.recreates();
     let is_alone = view.old().next().is_none() && history.limit(view).is_none();
     let surplus = is_alone && pods > view.desired;
-    (surplus || missing).then(|| format!("{pods} pods, D is {}", view.desired))
+    if surplus || missing {
+        return Some(format!("{pods} pods, D is {}", view.desired));
+    }
+    // With an exhausted quota, deleting an unavailable old pod makes room.
+    let spec = &view.snapshot.deployment.spec;
+    let in_order =
+        spec.deletion_order.as_ref().is_some_and(|order| order.unavailable_pods == UnavailablePods::InOrder);
+    let goes_on = !in_order && !spec.paused && history.limit(view).is_none() && !view.has_invalid_points;
+    let goes_on = goes_on && view.reliable() > view.floor;
+    let room = view.old().find(|active| !active.available).filter(|_| goes_on && history.is_rollout());
+    room.map(|active| format!("the unavailable pod {} is left, and nothing is ahead", active.pod.name))
 }

@@ -69,8 +69,7 @@ async fn a_dropped_status_field_is_reported_and_rarely_written_on_a_real_server(
     }
     let hold = cluster.held("web").await.unwrap().status.unwrap().hold.unwrap();
     assert_eq!(hold.pod, pods[0]);
-    // For a moment the watches of the API server still use the old schema, and a resume would be dropped.
-    cluster.until("web", "without the error", |object| !reports_lost_field(object, "hold")).await.unwrap();
+    // For a moment the watches of the API server still use the old schema.
     cluster.resume().await.unwrap();
     cluster.complete("web", 3).await.unwrap();
 }

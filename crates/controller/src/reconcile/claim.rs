@@ -97,7 +97,7 @@ impl Reconciler<'_> {
     }
 
     /// Releases objects that no longer match, except those whose release was refused in this reconciliation: a retry a
-    /// moment later is refused too. Returns whether a request was sent.
+    /// moment later is refused too. Returns whether answers were recorded, which took time.
     pub(crate) async fn release(&mut self) -> Result<bool, Error> {
         Ok(self.release_sets().await? | self.release_pods().await?)
     }
@@ -108,7 +108,7 @@ impl Reconciler<'_> {
             // The Deployment controller releases ReplicaSets. An invalid spec changes nothing.
             return Ok(false);
         }
-        let mut requested = false;
+        let mut has_learned = false;
         let selector = self.state.deployment.spec.selector.clone();
         let matches = |entry: &&Arc<SetEntry>| selector.matches(entry.object.labels());
         let sets = self.observation.sets.iter().filter(|entry| !entry.is_terminating() && !matches(entry));
@@ -117,7 +117,6 @@ impl Reconciler<'_> {
             if self.state.unreleased.contains_key(&format!("set/{name}")) {
                 continue;
             }
-            requested = true;
             let found = self.requests.set(&self.namespace, name).await.map_err(Error::ReadSet)?;
             let found = found.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
             let found = match found {
@@ -126,23 +125,25 @@ impl Reconciler<'_> {
                 other => {
                     let other = other.map(|found| (version_of(&found), SetEntry::of(found)));
                     self.record_set(Fact::read(entry.key(), other));
+                    has_learned = true;
                     continue;
                 }
             };
             let patch = owners_patch(&found.metadata, &without(&found.metadata, self.key.uid()));
             let released = self.requests.patch::<OrderedReplicaSet>(&self.namespace, name, &patch).await;
+            has_learned |= !matches!(released, Err(RequestError::NotLeading));
             let outcome = released.map_err(Failed::Refused);
             let claim = Claim { verb: "release", kind: "set", name: name.clone(), set: None, outcome };
             if let Some(set) = self.record_claim(Some(claim)) {
                 self.record_set(Fact::NotOurs(entry.key().clone(), version_of(&set)));
             }
         }
-        Ok(requested)
+        Ok(has_learned)
     }
 
     /// Releases pods whose labels no longer match their set: a user took them out, for instance to debug them.
     async fn release_pods(&mut self) -> Result<bool, Error> {
-        let mut requested = false;
+        let mut has_learned = false;
         for entry in self.observation.pods.clone() {
             let set = self.observation.set_that_owns(&entry).filter(|set| !set.is_terminating());
             let Some(set) = set
@@ -155,7 +156,6 @@ impl Reconciler<'_> {
             if self.state.unreleased.contains_key(&format!("pod/{name}")) {
                 continue;
             }
-            requested = true;
             let found = self.requests.pod(&self.namespace, name).await.map_err(Error::ReadPod)?;
             let found = found.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
             let matches = |pod: &PodView| set.object.spec.selector.matches(pod.labels());
@@ -166,11 +166,13 @@ impl Reconciler<'_> {
                     let other =
                         other.map(|found| (version_of(&found), PodEntry::of(self.ctx.family, &found)));
                     self.record_pod(Fact::read(entry.key(), other));
+                    has_learned = true;
                     continue;
                 }
             };
             let patch = owners_patch(&found.metadata, &without(&found.metadata, set.uid()));
             let released = self.requests.patch::<PodView>(&self.namespace, name, &patch).await;
+            has_learned |= !matches!(released, Err(RequestError::NotLeading));
             let outcome = released.map_err(Failed::Refused);
             let of = Some(Arc::clone(set.uid()));
             let claim = Claim { verb: "release", kind: "pod", name: name.clone(), set: of, outcome };
@@ -178,7 +180,7 @@ impl Reconciler<'_> {
                 self.record_pod(Fact::NotOurs(entry.key().clone(), version_of(&pod)));
             }
         }
-        Ok(requested)
+        Ok(has_learned)
     }
 
     /// Records the result of an adoption or release. An object that another client changed meanwhile is read again at once,

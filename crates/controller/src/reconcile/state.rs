@@ -222,13 +222,17 @@ impl ObjectState {
         }
     }
 
-    /// Updates the object, unless a later version is known.
-    pub(crate) fn refresh(&mut self, deployment: Arc<OrderedDeployment>) {
-        if self.void.is_some() && self.void == deployment.metadata.resource_version {
+    /// Updates the object from the watch, unless a later version is known. Of the same version, what is known stays: for a moment
+    /// after an update of a CRD, watches lack fields that a live read has.
+    pub(crate) fn refresh(&mut self, shown: Arc<OrderedDeployment>) {
+        if self.void.is_some() && self.void == shown.metadata.resource_version {
             return;
         }
-        if version_of(&*deployment) >= version_of(&*self.deployment) {
-            self.deployment = deployment;
+        let (newer, known) = (version_of(&*shown), version_of(&*self.deployment));
+        // Equal ones share their memory.
+        let is_equal = || !Arc::ptr_eq(&shown, &self.deployment) && *shown == *self.deployment;
+        if newer > known || newer == known && is_equal() {
+            self.deployment = shown;
         }
     }
 
@@ -237,7 +241,7 @@ impl ObjectState {
     pub(crate) fn read(&mut self, found: Arc<OrderedDeployment>, shows: Option<&OrderedDeployment>) {
         let version = version_of(&*found);
         if version >= version_of(&*self.deployment) {
-            self.refresh(found);
+            self.deployment = found;
             return;
         }
         tracing::warn!(
@@ -406,6 +410,17 @@ mod tests {
         assert_eq!(state.deployment.metadata.resource_version.as_deref(), Some("9"));
         state.refresh(deployment(10, 2, "a"));
         assert_eq!(state.generation(), 2);
+    }
+
+    #[test]
+    fn a_watch_with_an_older_schema_does_not_replace_the_same_version_read_live() {
+        let mut state = ObjectState::new(deployment(9, 1, "a"));
+        state.read(deployment(9, 1, "b"), None);
+        state.refresh(deployment(9, 1, "a"));
+        assert_eq!(state.deployment, deployment(9, 1, "b"));
+        let equal = deployment(9, 1, "b");
+        state.refresh(Arc::clone(&equal));
+        assert!(Arc::ptr_eq(&state.deployment, &equal));
     }
 
     #[test]
