@@ -116,6 +116,20 @@ async fn a_pod_whose_priority_is_lowered_before_its_delete_stays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_is_marked_before_its_delete_holds_the_rollout() {
+    let cluster = Cluster::start().await;
+    let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
+    let first = about_to_delete(&cluster, json!({"replicas": 3, "strategy": bounds})).await;
+    slow(&cluster, Method::DELETE, "/pods/");
+    cluster.set_image("web:2").await;
+    cluster.pass(Duration::from_millis(500)).await;
+    cluster.annotate(&first, annotation::PAUSE_POINT, "before").await;
+    let view = cluster.until_held().await;
+    assert_eq!(view.status().hold.unwrap().pod, first);
+    assert!(names(&view.pods).contains(&first));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_is_relabelled_before_its_delete_is_released() {
     let cluster = Cluster::start().await;
     let first = about_to_delete(&cluster, json!({"replicas": 3})).await;
