@@ -34,16 +34,14 @@ pub fn above_ceiling(view: &View<'_>, created: i64) -> Messages {
     messages
 }
 
-/// No pod is made of a revision that another template stopped before it served, once any revision has served.
+/// No pod is made of a revision that another template stopped before it served, except of the first release.
 pub(crate) fn served(view: &View<'_>, act: &Act) -> Messages {
     let sets = &view.snapshot.sets;
-    if !sets.iter().any(|set| set.served > Some(0)) {
-        return Messages::new();
-    }
     let current = current_sets(view.snapshot);
     let of = |hash: &str| sets.iter().find(|set| set.hash == hash && !set.terminating);
     let created = act.creates.iter().filter(|create| create.count > 0).filter_map(|create| of(&create.hash));
-    let stopped = created.filter(|set| set.served == Some(0) && !current.contains(&*set.uid));
+    let stopped =
+        created.filter(|set| set.served == Some(0) && set.revision != 1 && !current.contains(&*set.uid));
     stopped.map(|set| format!("pods are made of {}, whose revision did not serve", set.name)).collect()
 }
 

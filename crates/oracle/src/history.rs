@@ -322,8 +322,10 @@ impl History {
         self.before = self.desired.max(count(view.old().count()));
         (self.aborts, self.are_all_passed, self.unavailable) = (false, false, 0);
         (self.paused, self.hold, self.has_served) = (None, None, false);
-        let goes_back = self.back(view).is_some() && (view.desired > 0 || !view.pods.is_empty());
-        self.is_rollout = is_suspended || is_retried || view.old().next().is_some() || goes_back;
+        // There was another template.
+        let is_next = snapshot.sets.iter().any(|set| !set.terminating && !current.contains(&*set.uid));
+        let is_on = view.desired > 0 || !view.pods.is_empty();
+        self.is_rollout = is_suspended || is_retried || view.old().next().is_some() || (is_next && is_on);
         true
     }
 
@@ -662,7 +664,8 @@ impl History {
             || number.is_some_and(was_group)
             // A mark that was taken away from a pod which then went may not have been seen to be.
             || (time > 1 && !declared(view).contains_key(first_of(name)));
-        if self.returns(view) || is_early || name == MORE {
+        // Somebody deleted the set of what was complete without pods: nobody knows whether it served.
+        if self.returns(view) || is_early || !self.is_rollout || name == MORE {
             // It gets less far than it may.
             return None;
         }

@@ -138,7 +138,7 @@ fn served(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) -> Vec<&'
         // It can have been complete without pods.
         rollout.completed = has_served || is_over;
     }
-    let exists = |hash: &str| inventory.usable_sets().any(|set| set.hash == hash);
+    let exists = |hash: &str| inventory.is_kept(hash);
     let back = inventory.back.map(|set| CompleteRevision {
         replicas: rollout.from.as_ref().map_or(0, |from| from.replicas),
         max_unavailable: rollout.from.as_ref().map_or(0, |from| from.max_unavailable),

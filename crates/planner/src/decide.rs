@@ -131,7 +131,7 @@ fn pod_changes(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
     }
     changes.sizes = sizes_after(inventory, &changes);
     if changes.stalled.is_none() {
-        changes.stalled = stuck::blocked(state, &changes);
+        changes.stalled = stuck::blocked(state, &changes).or_else(|| rollout::no_earlier_revision(state));
     }
     Ok(changes)
 }

@@ -48,13 +48,22 @@ pub(crate) fn begin(state: &State<'_, '_>) -> Option<Decision> {
     let is_suspended = is_ahead && inventory.is_at_zero();
     let is_on = inventory.bounds.desired > 0 || inventory.active() > 0;
     // A set that is there already and did not serve is of a rollout that did not end. The status was lost.
-    let is_lost = before.is_none() && inventory.current.is_some_and(|set| set.served == Some(0));
+    let is_recorded = !served::is_unrecorded(&snapshot.sets);
+    let serves = |set: &crate::Set| set.served == Some(set.revision);
+    let is_lost = before.is_none()
+        && is_recorded
+        && !inventory.current.is_some_and(serves)
+        && (inventory.current.is_some() || inventory.back.is_some());
+    let complete = inventory.status.condition(condition::COMPLETE);
+    let was_complete = complete.is_some_and(|one| one.status == ordereddeployment_api::ConditionStatus::True);
+    let from =
+        rollout_of(inventory).from.filter(|_| was_complete || before.is_some_and(|before| !before.completed));
     let begun = Rollout {
         // Without pods there is nothing to replace, and no pause point to reach.
         completed: !is_suspended
             && !is_lost
             && inventory.old_count() == 0
-            && (inventory.back.is_none() || !is_on)
+            && ((inventory.is_only_set() && from.is_none()) || !is_on)
             && !inventory.waits_for_its_set(),
         points: Some(carried(inventory, revision, is_suspended)),
         node_groups: groups::kept(inventory),
@@ -106,8 +115,8 @@ fn gone(inventory: &Inventory<'_>) -> Option<CompleteRevision> {
     let (revision, template_hash) = (before.revision, before.template_hash.clone());
     let own = CompleteRevision { revision, template_hash, replicas: 0, max_unavailable: 0 };
     let last = if before.completed { own } else { before.from.clone()? };
-    let is_of = |set: &crate::Set| set.hash == last.template_hash;
-    (!inventory.usable_sets().any(is_of)).then_some(last)
+    let is_there = before.completed && inventory.usable_sets().any(|set| set.hash == last.template_hash);
+    (!is_there && !inventory.is_kept(&last.template_hash)).then_some(last)
 }
 
 /// What a rollout that begins now keeps of the revision that it replaces.

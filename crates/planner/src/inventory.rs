@@ -290,11 +290,20 @@ impl<'a> Inventory<'a> {
         let Some(own) = own.filter(|served| *served > 0) else { return false };
         let mut others = self.sets.iter().filter(|of| !of.updated && !of.set.terminating);
         let from = self.status.rollout.as_ref().and_then(|rollout| rollout.from.as_ref());
-        let is_gone = |hash: &str| self.usable_sets().all(|set| set.hash != hash);
         self.bounds.desired > 0
             && !self.aborts()
             && others.all(|of| of.set.served < Some(own))
-            && from.is_none_or(|from| from.revision <= own || !is_gone(&from.template_hash))
+            && from.is_none_or(|from| from.revision <= own || self.is_kept(&from.template_hash))
+    }
+
+    /// Whether no set of another template exists.
+    pub(crate) fn is_only_set(&self) -> bool {
+        self.usable_sets().all(|set| self.is_current_set(&set.uid))
+    }
+
+    /// Whether a set with that hash exists that served.
+    pub(crate) fn is_kept(&self, hash: &str) -> bool {
+        self.usable_sets().any(|set| set.hash == *hash && set.served != Some(0))
     }
 
     /// Whether the rollout is aborted.
@@ -312,20 +321,19 @@ impl<'a> Inventory<'a> {
         hash == self.hash || self.old_target().is_some_and(|set| set.hash == hash)
     }
 
-    /// The set of which old pods are made: that of the revision that an abort would go to. Before a revision has served, that of the first
-    /// release: each other one was stopped by another template, and would grow past its own points.
+    /// The set of which old pods are made: that of what served last. Before a revision has served, that of the first release: each other
+    /// one was stopped by another template, and would grow past its own points.
     pub(crate) fn old_target(&self) -> Option<&'a Set> {
         if self.aborts() || self.returns() {
             return None;
         }
         let from = self.status.rollout.as_ref().and_then(|rollout| rollout.from.as_ref());
-        // Sets of a controller that recorded nothing can be of revisions long ago.
-        let counts = |set: &&Set| set.served.is_some() || set.replicas > 0 || self.has_pods(&set.uid);
-        let first = || {
-            let sets = self.usable_sets().filter(counts).filter(|_| from.is_none());
-            sets.min_by_key(|set| (set.created, set.revision))
+        let is_first = |set: &&Set| {
+            let has_run = set.replicas > 0 || self.has_pods(&set.uid);
+            has_run && (set.revision == 1 || set.served.is_none()) && !self.is_current_set(&set.uid)
         };
-        self.back.or_else(first).filter(|set| !self.is_current_set(&set.uid))
+        let first = || self.usable_sets().filter(is_first).min_by_key(|set| set.revision);
+        self.back.or_else(|| from.is_none().then(first).flatten())
     }
 
     /// Whether the current set has served in this rollout.

@@ -7,7 +7,7 @@ use ordereddeployment_api::{Blocked, UnavailablePods, names::reason};
 
 use crate::conditions::seconds;
 use crate::inventory::{Inventory, RankedPod};
-use crate::phase::State;
+use crate::phase::{Phase, State};
 use crate::pod_changes::{
     Budget, NO_CREATES, PodChanges, are_creates_refused, create, create_failed, groups, old_terminating,
     reliable,
@@ -117,11 +117,8 @@ fn make_missing(state: &State<'_, '_>, changes: &mut PodChanges) {
         }
         return;
     }
-    if old_missing > 0 && old_set.is_none() && !inventory.aborts() {
-        no_earlier_revision(inventory, changes);
-    }
     let mut left = old_missing;
-    if let Some(hash) = old_set.filter(|_| !inventory.aborts()) {
+    if let Some(hash) = old_set {
         // Where too few pods serve, old ones come first, in a hold up to as many as its points keep.
         let from = inventory.status.rollout.as_ref().and_then(|rollout| rollout.from.as_ref());
         let before = from.map_or(0, |from| i64::from(from.replicas.max(0))).min(inventory.bounds.desired);
@@ -140,14 +137,32 @@ fn make_missing(state: &State<'_, '_>, changes: &mut PodChanges) {
     }
 }
 
-/// The points keep old pods, and there is no set to make the missing ones of.
-fn no_earlier_revision(inventory: &Inventory<'_>, changes: &mut PodChanges) {
+/// Says that a point keeps old pods, and that there is no set to make the missing ones of.
+pub(crate) fn no_earlier_revision(state: &State<'_, '_>) -> Option<(&'static str, String)> {
+    let inventory = state.inventory;
+    // Recreate makes no old pods beside updated ones.
+    let counts =
+        matches!(state.phase, Phase::Rolling) && !(inventory.recreate() && inventory.updated_count() > 0);
+    if !counts
+        || old_missing(state) == 0
+        || inventory.old_target().is_some()
+        || inventory.aborts()
+        || inventory.returns()
+    {
+        return None;
+    }
     let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+    let next = if inventory.spec.paused {
+        format!("Continue with kubectl ordered unpause {name}")
+    } else {
+        format!(
+            "Once the rollout is held, pass the point with kubectl ordered resume {name}. Until then, only another template helps"
+        )
+    };
     let message = format!(
-        "Pods are missing: a pause point keeps pods of an earlier revision, and no set of one that served exists. Once the \
-         rollout is held, pass the point with kubectl ordered resume {name}, or set another template"
+        "Pods are missing: a pause keeps pods of an earlier revision, and no set of one that served exists. {next}"
     );
-    changes.stalled = Some((reason::NO_EARLIER_REVISION, message));
+    Some((reason::NO_EARLIER_REVISION, message))
 }
 
 /// With one replica and no surge, no pod of each kind can be there: the rollout waits.

@@ -23,7 +23,11 @@ pub(crate) fn back<'a>(
 ) -> Option<&'a Set> {
     let others = sets.iter().filter(|set| !set.terminating && !is_current(set));
     if is_unrecorded(sets) {
-        return by_status(status).find_map(|hash| others.clone().find(|set| set.hash == hash));
+        let known = by_status(status).find_map(|hash| others.clone().find(|set| set.hash == hash));
+        // It was adopted, and its template was changed before this controller saw it complete.
+        let mut sized = others.filter(|set| set.replicas > 0);
+        let only = sized.next().filter(|_| sized.next().is_none() && status.rollout.is_none());
+        return known.or(only);
     }
     let served = others.filter(|set| set.served.is_some_and(|served| served > 0));
     served.max_by_key(|set| (set.served, set.revision))

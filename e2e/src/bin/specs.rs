@@ -82,6 +82,7 @@ async fn failures(program: &Path, focus: &str, built_in: bool) -> Result<(String
         manager.kill().await?;
     }
     let ran = text.lines().find(|line| line.starts_with("Ran ")).context(format!("no spec ran: {text}"))?;
+    ensure!(!ran.starts_with("Ran 0 of "), "no spec has this focus");
     println!("{ran}");
     // The duration differs.
     let ran = ran.split(" in ").next().unwrap_or(ran).to_owned();

@@ -8,6 +8,7 @@ mod attacks;
 mod blocked;
 mod collected;
 mod declared;
+mod deleted_sets;
 mod extremes;
 mod failures;
 mod forged;
