@@ -208,6 +208,9 @@ impl History {
         self.replaced(&view);
         let is_new = self.template_of(&view);
         self.is_return = self.served.last().is_some_and(|(served, _)| *served == self.template);
+        // With all pods of one template, no pod is missing: places are counted again.
+        let is_whole = view.old().next().is_none() && count(view.pods.len()) >= view.desired.max(1);
+        self.has_served |= is_whole && !is_new && is_over;
         // A smaller number of replicas may not be reached yet.
         let is_reached = count(view.pods.len()) <= view.desired && !is_new && self.last == view.desired;
         self.last = view.desired;
