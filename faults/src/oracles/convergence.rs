@@ -364,8 +364,7 @@ pub(super) fn replaces_old_pods(history: &History<'_>) -> Vec<Violation> {
                 let set = write.record.body.as_ref().and_then(controller);
                 let old = set.is_some_and(|set| !hashes.contains(set));
                 let within = write.record.at >= from && write.record.at <= decided.at;
-                // Another fault can refuse it.
-                write.kind == Kind::CreatePod && old && within
+                write.kind == Kind::CreatePod && write.is_accepted() && old && within
             })
         };
         // What never served is not replaced.
