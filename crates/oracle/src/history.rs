@@ -45,7 +45,7 @@ pub struct History {
     last: i64,
     /// Whether the template of the rollout served last, before it or in it.
     is_return: bool,
-    /// Whether it served since it came.
+    /// Whether it served since it came, or was complete with all its pods: no place stays ahead of the next one.
     has_served: bool,
     /// The seconds that the pauses at marks last, as last seen.
     durations: BTreeMap<String, Option<i64>>,

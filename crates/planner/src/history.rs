@@ -56,20 +56,21 @@ pub(crate) fn begin(state: &State<'_, '_>) -> Option<Decision> {
         && (inventory.current.is_some() || inventory.back.is_some());
     let complete = inventory.status.condition(condition::COMPLETE);
     let was_complete = complete.is_some_and(|one| one.status == ordereddeployment_api::ConditionStatus::True);
-    let from =
-        rollout_of(inventory).from.filter(|_| was_complete || before.is_some_and(|before| !before.completed));
+    let rollout = rollout_of(inventory);
+    let came_before =
+        rollout.from.is_some() && (was_complete || before.is_some_and(|before| !before.completed));
     let begun = Rollout {
         // Without pods there is nothing to replace, and no pause point to reach.
         completed: !is_suspended
             && !is_lost
             && inventory.old_count() == 0
-            && ((inventory.is_only_set() && from.is_none()) || !is_on)
+            && ((inventory.is_only_set() && !came_before) || !is_on)
             && !inventory.waits_for_its_set(),
         points: Some(carried(inventory, revision, is_suspended)),
         node_groups: groups::kept(inventory),
         // A scaling in progress continues.
         scaling: before.and_then(|before| before.scaling),
-        ..Rollout { revision, ..rollout_of(inventory) }
+        ..Rollout { revision, ..rollout }
     };
     status.rollout = Some(begun);
     clear(&mut status);
@@ -115,8 +116,9 @@ fn gone(inventory: &Inventory<'_>) -> Option<CompleteRevision> {
     let (revision, template_hash) = (before.revision, before.template_hash.clone());
     let own = CompleteRevision { revision, template_hash, replicas: 0, max_unavailable: 0 };
     let last = if before.completed { own } else { before.from.clone()? };
-    let is_there = before.completed && inventory.usable_sets().any(|set| set.hash == last.template_hash);
-    (!is_there && !inventory.is_kept(&last.template_hash)).then_some(last)
+    let counts = |set: &crate::Set| before.completed || set.served != Some(0);
+    let mut sets = inventory.usable_sets().filter(|set| set.hash == last.template_hash);
+    (!sets.any(counts)).then_some(last)
 }
 
 /// What a rollout that begins now keeps of the revision that it replaces.

@@ -27,14 +27,14 @@ fn unserved() -> Cluster {
     let mut cluster = Cluster::new(&spec(&canary()));
     cluster.broken.insert("v1".to_owned());
     cluster.settle();
-    play(&mut cluster, &["v2"]);
+    play(&mut cluster, "v2");
     cluster
 }
 
 /// v1 and v2 served without points. Now there is a canary.
 fn two_releases() -> Cluster {
     let mut cluster = running(&json!([]));
-    play(&mut cluster, &["v2"]);
+    play(&mut cluster, "v2");
     cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(canary()).unwrap());
     cluster.settle();
     cluster
@@ -46,14 +46,14 @@ fn adopted() -> Cluster {
     for set in &mut cluster.sets {
         set.served = None;
     }
-    play(&mut cluster, &["lose + v2"]);
+    play(&mut cluster, "lose + v2");
     cluster
 }
 
 /// Plays deeds. Those with a `+` between them come before the next decision. `v3` sets that image, `delete v1` deletes its set with its
 /// pods, `lose` clears the status.
-fn play(cluster: &mut Cluster, deeds: &[&str]) {
-    for deed in deeds.iter().flat_map(|deed| deed.split(", ")) {
+fn play(cluster: &mut Cluster, deeds: &str) {
+    for deed in deeds.split(", ") {
         for part in deed.split(" + ") {
             match part.split_once(' ').unwrap_or((part, "")) {
                 ("delete", image) => {
@@ -104,7 +104,7 @@ fn no_release_passes_its_canary_when_sets_are_deleted() {
     ];
     for (start, deeds, image) in one_pod {
         let mut cluster = start();
-        play(&mut cluster, &[deeds]);
+        play(&mut cluster, deeds);
         assert!(cluster.of_image(image) <= 1, "{deeds}: {} pods of {image}", cluster.of_image(image));
     }
 }
@@ -112,25 +112,25 @@ fn no_release_passes_its_canary_when_sets_are_deleted() {
 #[test]
 fn an_older_release_has_its_canary_when_the_set_of_a_later_one_is_made_again() {
     let mut cluster = two_releases();
-    play(&mut cluster, &["v3, delete v2, v2, v1"]);
+    play(&mut cluster, "v3, delete v2, v2, v1");
     assert!(cluster.status().hold.is_some());
 }
 
 #[test]
 fn a_rejected_release_gets_no_pods_when_the_one_that_served_does_not_come_back() {
     let mut cluster = running(&canary());
-    play(&mut cluster, &["v2, v1"]);
+    play(&mut cluster, "v2, v1");
     cluster.broken.insert("v1".to_owned());
-    play(&mut cluster, &["delete v1, v3, scale 8"]);
+    play(&mut cluster, "delete v1, v3, scale 8");
     assert_eq!(cluster.of_image("v2"), 0);
 }
 
 #[test]
 fn an_adopted_release_gets_its_pods_back() {
     let mut cluster = adopted();
-    play(&mut cluster, &["scale 0, scale 4"]);
+    play(&mut cluster, "scale 0, scale 4");
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (3, 1));
-    play(&mut cluster, &["v1, scale 8"]);
+    play(&mut cluster, "v1, scale 8");
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (8, 0));
 }
 
@@ -140,7 +140,7 @@ fn a_template_that_never_had_a_pod_gets_none() {
     cluster.edit(|spec| spec.replicas = 0);
     cluster.broken.insert("v2".to_owned());
     cluster.settle();
-    play(&mut cluster, &["v2, scale 4, v3, scale 8"]);
+    play(&mut cluster, "v2, scale 4, v3, scale 8");
     assert_eq!(cluster.of_image("v1"), 0);
 }
 
@@ -150,17 +150,17 @@ fn pods_that_cannot_be_made_are_explained() {
     let recreate = json!({"replicas": 4, "strategy": {"type": "Recreate", "pausePoints": gate}});
     let mut cluster = Cluster::running(&recreate);
     cluster.prioritize(&[5, 5, 0, 0]);
-    play(&mut cluster, &["v2, abort 2, delete v1, retry 2"]);
+    play(&mut cluster, "v2, abort 2, delete v1, retry 2");
     assert_eq!((cluster.of_image("v2"), stalled(&cluster).0.as_str()), (0, reason::NO_EARLIER_REVISION));
 
     let mut cluster = running(&json!([]));
-    play(&mut cluster, &["pause + v2, delete v1"]);
+    play(&mut cluster, "pause + v2, delete v1");
     let (found, message) = stalled(&cluster);
     assert_eq!(found, reason::NO_EARLIER_REVISION);
     assert!(message.contains("kubectl ordered unpause web") && !message.contains("resume"), "{message}");
 
     let mut cluster = running(&canary());
-    play(&mut cluster, &["v2, pause + v1"]);
+    play(&mut cluster, "v2, pause + v1");
     cluster.quota = Some(3);
     let lost = cluster.pods.iter().position(|pod| cluster.image(pod) == "v2").unwrap();
     cluster.pods.remove(lost);
