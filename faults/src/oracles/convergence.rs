@@ -340,19 +340,22 @@ fn waits_for_time(history: &History<'_>, decision: Option<usize>) -> bool {
 
 /// L4: while creates of one template fail, pods of other templates are replaced up to the floor.
 pub(super) fn replaces_old_pods(history: &History<'_>) -> Vec<Violation> {
-    let lasts = |fault: &Fault| match fault {
-        Fault::Request { matcher, times, .. } if *times > 60 => {
-            Some(matcher.body_contains.clone()).filter(|text| !text.is_empty())
-        }
+    let refused = history.case.faults.iter().filter_map(|fault| match fault {
+        Fault::Request { matcher, times, .. } => Some((&matcher.verb, &matcher.body_contains, *times > 60)),
         _ => None,
-    };
-    let failing: Vec<String> = history.case.faults.iter().filter_map(lasts).collect();
+    });
+    // Where a fault refuses any create, none may be possible: it answers instead of the server, whose log has no refusal.
+    if refused.clone().any(|(verb, text, _)| verb == "create" && text.is_empty()) {
+        return Vec::new();
+    }
+    let failing: Vec<&String> =
+        refused.filter(|(_, text, lasts)| *lasts && !text.is_empty()).map(|(_, text, _)| text).collect();
     if failing.is_empty() {
         return Vec::new();
     }
     let fails = |set: &Set| {
         let template = set.template.value().to_string();
-        failing.iter().any(|text| template.contains(text))
+        failing.iter().any(|text| template.contains(*text))
     };
     let mut since: BTreeMap<&str, Timestamp> = BTreeMap::new();
     let mut found_all = Vec::new();
