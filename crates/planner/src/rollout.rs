@@ -193,6 +193,7 @@ fn out_of_turn<'c, 'a>(
     let mut in_the_way = behind.iter().filter(|ranked| !ranked.available).peekable();
     let at_or_behind = in_the_way.peek().is_some();
     if let Some(first) = state.points.first()
+        && at_or_behind
         && unavailable.is_empty()
         && all_available
     {

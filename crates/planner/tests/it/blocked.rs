@@ -40,6 +40,22 @@ fn wait_out_the_grace_time(cluster: &mut Cluster) {
 }
 
 #[test]
+fn a_quota_blocks_at_no_pause_point() {
+    let mut cluster = Cluster::running(&json!({"replicas": 3}));
+    cluster.prioritize(&[9, 8, 7]);
+    cluster.pause_at(1, PausePoint::Before);
+    cluster.quota = Some(3);
+    cluster.set_image("v2");
+    for _ in 0..4 {
+        cluster.settle();
+        cluster.tick(60);
+    }
+    assert_eq!(blocked_message(&cluster), None, "no old pod is unavailable");
+    assert_eq!(cluster.status().blocked, None);
+    assert!(cluster.status().condition(condition::REPLICA_FAILURE).is_some(), "it tells of the quota");
+}
+
+#[test]
 fn a_blocked_rollout_reports_it_after_a_minute_and_is_not_held() {
     for (side, mode, unready) in [
         (PausePoint::Before, "WhenBlocked", 9),
