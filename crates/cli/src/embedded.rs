@@ -2,8 +2,6 @@
 //!
 //! The controller uses it like any other cluster. Nothing outside this process is changed.
 
-mod roles;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,8 +20,6 @@ use tokio::task::JoinHandle;
 pub(crate) struct Embedded {
     pub(crate) sandbox: Sandbox,
     controller: Option<Running>,
-    /// Whether the server checks roles: the controller then runs with its own.
-    roles: bool,
 }
 
 struct Running {
@@ -32,14 +28,10 @@ struct Running {
 }
 
 impl Embedded {
-    /// Starts the server and installs the CRDs and, if it has roles, those of the chart.
+    /// Starts the server and installs the CRDs.
     pub(crate) async fn start(config: Config) -> Result<Self> {
-        let roles = config.roles;
         let sandbox = Sandbox::start(config).await.context("cannot start the sandbox")?;
         let client = sandbox.connect("kubectl-ordered")?;
-        if roles {
-            roles::install(client.clone()).await?;
-        }
         let api: Api<CustomResourceDefinition> = Api::all(client);
         for crd in crds() {
             let name = crd.name_any();
@@ -49,7 +41,7 @@ impl Embedded {
                 .await
                 .with_context(installing)?;
         }
-        Ok(Self { sandbox, controller: None, roles })
+        Ok(Self { sandbox, controller: None })
     }
 
     /// Starts the controller with that clock and that generator of names.
@@ -64,12 +56,7 @@ impl Embedded {
         names: Names,
         coalesce: Duration,
     ) -> Result<()> {
-        let agent = "ordered-controller-manager";
-        let client = if self.roles {
-            self.sandbox.connect_as(agent, roles::controller())?
-        } else {
-            self.sandbox.connect(agent)?
-        };
+        let client = self.sandbox.connect("ordered-controller-manager")?;
         let metrics = Arc::new(Metrics::new().context("cannot set up the controller's metrics")?);
         let options = Options { clock, names, coalesce, ..Options::new(metrics) };
         let (stop, stopped) = oneshot::channel::<()>();

@@ -35,9 +35,10 @@ Examples:
   kubectl ordered sandbox --kubeconfig sandbox.yaml --no-controller
 
 A Node that you create gets a kubelet too. Deployments and ReplicaSets are refused: no controller runs them. \
-Roles are checked: your kubeconfig may do everything, and `--as USER` acts as another user. The kubeconfig is written once the cluster is ready. The server listens on 127.0.0.1 only. It runs until Ctrl-C and stores \
-nothing. Containers whose image name contains `broken` never become ready, those with `crash` restart repeatedly, and \
-pods with `refused` in an image name are rejected by their node.")]
+There are no users and no roles. The kubeconfig is written once the cluster is ready. The server listens on \
+127.0.0.1 only. It runs until Ctrl-C and stores nothing. Containers whose image name contains `broken` \
+never become ready, those with `crash` restart repeatedly, and pods with `refused` in an image name are \
+rejected by their node.")]
 pub(crate) struct Args {
     /// Where to write the kubeconfig
     #[arg(long, value_name = "FILE")]
@@ -77,7 +78,6 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         serve_new_nodes: true,
         ready_delay: args.ready_delay,
         termination_delay: args.termination_delay,
-        roles: true,
         ..Config::default()
     };
     let nodes = config.nodes.len();

@@ -27,16 +27,7 @@ pub(crate) struct Fixture {
 impl Fixture {
     /// Starts the cluster and waits until the pods of `web` are available.
     pub(crate) async fn start() -> Self {
-        Self::without_controller().await.controlled().await
-    }
-
-    /// The same, on a server that checks roles.
-    pub(crate) async fn with_roles() -> Self {
-        Self::configured(|config| config.roles = true).await.controlled().await
-    }
-
-    async fn controlled(self) -> Self {
-        let mut fixture = self;
+        let mut fixture = Self::without_controller().await;
         let base = base();
         fixture.cluster.start_controller(Clock::simulated(base), Names::seeded(1)).unwrap();
         fixture.until(|web| State::of(web) == State::Complete).await;
@@ -45,13 +36,8 @@ impl Fixture {
 
     /// Starts the cluster with `web` and without a controller.
     pub(crate) async fn without_controller() -> Self {
-        Self::configured(|_| {}).await
-    }
-
-    async fn configured(change: impl FnOnce(&mut Config)) -> Self {
         let clock = Clock::simulated(base());
-        let mut config = Config { clock: SandboxClock::simulated(base()), ..Config::default() };
-        change(&mut config);
+        let config = Config { clock: SandboxClock::simulated(base()), ..Config::default() };
         let cluster = Embedded::start(config).await.unwrap();
         let client = cluster.sandbox.connect("kubectl-ordered").unwrap();
         let connection = Connection {
