@@ -23,8 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
 use crate::protobuf;
-use crate::rbac::User;
-use crate::request::{Call, impersonation};
+use crate::request::{Call, Target};
 use crate::server::{Reply, Server};
 use crate::status::Failure;
 
@@ -32,6 +31,9 @@ use crate::status::Failure;
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 /// The content type of aggregated discovery.
 const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+/// The answer to a request that impersonates a user.
+const NO_USERS: &str =
+    "the sandbox has no users and no roles: use a real cluster, such as one of kind, to try roles";
 /// The simulated time a request takes.
 const LATENCY: Duration = Duration::from_millis(1);
 
@@ -44,23 +46,16 @@ pub(crate) struct Front {
     gate: Option<Arc<Gate>>,
     /// The bearer token that clients must send; `None` for in-memory pipes, which only this process can use.
     token: Option<Arc<str>>,
-    /// The user of all requests.
-    user: Arc<User>,
 }
 
 impl Front {
     pub(crate) fn new(server: Arc<Server>) -> Self {
         let gate = server.clock.is_simulated().then(|| Arc::new(Gate::default()));
-        // The user of kube-apiserver's requests to itself.
-        Self { server, gate, token: None, user: Arc::new(User::all_powerful("system:apiserver")) }
+        Self { server, gate, token: None }
     }
 
     pub(crate) fn with_token(&self, token: &str) -> Self {
         Self { token: Some(token.into()), ..self.clone() }
-    }
-
-    pub(crate) fn with_user(&self, user: User) -> Self {
-        Self { user: Arc::new(user), ..self.clone() }
     }
 
     /// Serves one connection until it ends.
@@ -93,6 +88,11 @@ impl Front {
             let refusal = Failure::new(401, "Unauthorized", "Unauthorized");
             return respond(refusal.into());
         }
+        let impersonates = parts.headers.keys().any(|name| name.as_str().starts_with("impersonate-"));
+        // kubectl does not print the refusal of a discovery request.
+        if impersonates && Target::parse(parts.uri.path()).is_some() {
+            return respond(Failure::new(403, "Forbidden", NO_USERS).into());
+        }
         let body = match Limited::new(body, BODY_LIMIT).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) => {
@@ -112,8 +112,6 @@ impl Front {
             accept: header(ACCEPT),
             content_type: header(CONTENT_TYPE),
             user_agent: header(USER_AGENT),
-            user: User::clone(&self.user),
-            impersonation: impersonation(&parts.headers),
             body,
         };
         let reply = match &self.gate {

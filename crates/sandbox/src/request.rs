@@ -1,17 +1,12 @@
 //! Parses a request: its path, headers and query. This module does not read stored objects.
 
-mod access;
-
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::protobuf;
-use crate::rbac::{Impersonation, User};
 use crate::schema::Cause;
 use crate::status::Failure;
 use crate::table::IncludeObject;
-
-pub(crate) use access::{attributes, impersonation};
 
 /// A complete request, as received.
 #[derive(Debug, Clone)]
@@ -22,10 +17,6 @@ pub(crate) struct Call {
     pub(crate) accept: String,
     pub(crate) content_type: String,
     pub(crate) user_agent: String,
-    /// Who makes the request.
-    pub(crate) user: User,
-    /// Whom the user wants to act as.
-    pub(crate) impersonation: Impersonation,
     pub(crate) body: Bytes,
 }
 

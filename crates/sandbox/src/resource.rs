@@ -6,10 +6,8 @@ use std::sync::Arc;
 
 use crate::schema::CrdSchema;
 
-mod access;
 mod crd;
 
-pub use access::{ROLES_GROUP, access_kinds};
 pub use crd::from_crd;
 
 /// The origin of a resource.

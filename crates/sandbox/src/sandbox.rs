@@ -27,14 +27,12 @@ use crate::error::Error;
 use crate::fault::Fault;
 use crate::http::Front;
 use crate::pipe::Pipes;
-use crate::rbac::User;
 use crate::server::{self, Server};
 use crate::store::{Backup, Commit, Journal};
 use crate::tls::{self, Endpoint};
 
 /// The configuration of a sandbox.
 #[derive(Debug, Clone)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Config {
     /// Seed of UIDs and generated names.
     pub seed: u64,
@@ -52,9 +50,6 @@ pub struct Config {
     pub collector: Collector,
     /// Whether to record every commit and the body of every request, for [`Sandbox::commits`].
     pub journal: bool,
-    /// Whether requests need a role that allows them. Without roles every client may do everything, and the server has
-    /// no `rbac.authorization.k8s.io`.
-    pub roles: bool,
     /// Whether Deployments get ReplicaSets. Nothing creates the pods of ReplicaSets but ordered-controller-manager.
     pub deployments: bool,
     /// The source of time.
@@ -79,7 +74,6 @@ impl Default for Config {
             history: 10_000,
             collector: Collector::default(),
             journal: false,
-            roles: false,
             deployments: false,
             clock: Clock::system(),
         }
@@ -108,9 +102,6 @@ impl Sandbox {
         let server = Server::new(clock.clone(), config.seed, config.history);
         if config.journal {
             server.state().store.journal = Some(Journal::default());
-        }
-        if config.roles {
-            server.state().enable_roles();
         }
         let sandbox = Self {
             front: Front::new(Arc::clone(&server)),
@@ -157,19 +148,10 @@ impl Sandbox {
         self.connect("sandbox-client")
     }
 
-    /// A client with its own user agent, which [`Self::requests`] records. Its user may do everything.
+    /// A client with its own user agent, which [`Self::requests`] records.
     pub fn connect(&self, user_agent: &str) -> Result<Client, Error> {
-        Self::piped(self.front.clone(), user_agent)
-    }
-
-    /// A client of a user. Without [`Config::roles`] this user may do everything too.
-    pub fn connect_as(&self, user_agent: &str, user: User) -> Result<Client, Error> {
-        Self::piped(self.front.with_user(user), user_agent)
-    }
-
-    fn piped(front: Front, user_agent: &str) -> Result<Client, Error> {
         let value = HeaderValue::from_str(user_agent).map_err(|_| Error::UserAgent(user_agent.to_owned()))?;
-        Ok(Client::new(Pipes::new(front, value), "default"))
+        Ok(Client::new(Pipes::new(self.front.clone(), value), "default"))
     }
 
     /// Listens for kubectl with TLS and a token, on loopback only. Port 0 selects a free port.

@@ -82,19 +82,6 @@ impl Failure {
             .about(info, name)
     }
 
-    /// A request that no role allows, or that would grant too much. The resource of a path is empty.
-    pub(crate) fn forbidden_to(group: &str, plural: &str, name: &str, why: &str) -> Self {
-        let resource = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
-        let message = match (plural, name) {
-            ("", _) => format!("forbidden: {why}"),
-            (_, "") => format!("{resource} is forbidden: {why}"),
-            (_, name) => format!("{resource} {name:?} is forbidden: {why}"),
-        };
-        let mut failure = Self::new(403, "Forbidden", message);
-        failure.details = Some(details(group, plural, name));
-        failure
-    }
-
     pub(crate) fn invalid(info: &ResourceInfo, name: &str, causes: &[Cause]) -> Self {
         Self::invalid_kind(&info.group, &info.kind, name, causes)
     }

@@ -20,7 +20,6 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::error::Error;
 use crate::http::Front;
-use crate::rbac::User;
 
 /// How clients reach the sandbox.
 #[derive(Debug, Clone)]
@@ -57,7 +56,7 @@ pub(crate) async fn listen(
     let token = format!("{:032x}", rand::random::<u128>());
     let url = format!("https://{bound}");
     let endpoint = Endpoint { kubeconfig: kubeconfig(&url, &identity.authority, &token), url };
-    let front = front.with_token(&token).with_user(User::all_powerful("admin"));
+    let front = front.with_token(&token);
     let serve = async move {
         // When this future is dropped, the set is dropped and ends every connection.
         let mut connections = JoinSet::new();

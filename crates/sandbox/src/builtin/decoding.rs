@@ -12,7 +12,6 @@ use k8s_openapi::{
         },
         events::v1::Event,
         policy::v1::PodDisruptionBudget,
-        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -20,7 +19,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::quantity::Quantity;
-use crate::resource::{Origin, ROLES_GROUP, ResourceInfo};
+use crate::resource::{Origin, ResourceInfo};
 
 /// Drops the fields that the type of a built-in kind does not have, and returns their paths. The error is the message
 /// of a 400 for an object that does not decode. Custom resources remain unchanged.
@@ -53,10 +52,6 @@ fn typed(info: &ResourceInfo, object: &Value) -> Result<Option<Value>, String> {
         ("events.k8s.io", "Event") => through::<Event>(object),
         ("coordination.k8s.io", "Lease") => through::<Lease>(object),
         ("policy", "PodDisruptionBudget") => through::<PodDisruptionBudget>(object),
-        (ROLES_GROUP, "Role") => through::<Role>(object),
-        (ROLES_GROUP, "ClusterRole") => through::<ClusterRole>(object),
-        (ROLES_GROUP, "RoleBinding") => through::<RoleBinding>(object),
-        (ROLES_GROUP, "ClusterRoleBinding") => through::<ClusterRoleBinding>(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => through::<CustomResourceDefinition>(object),
         _ => return Ok(None),
     };

@@ -10,7 +10,6 @@ mod fields;
 pub(crate) mod names;
 mod pods;
 mod quantity;
-mod roles;
 mod small;
 mod stored;
 mod workloads;
@@ -19,10 +18,7 @@ pub use decoding::decode;
 
 use serde_json::Value;
 
-use crate::{
-    resource::{ROLES_GROUP, ResourceInfo},
-    schema::Cause,
-};
+use crate::{resource::ResourceInfo, schema::Cause};
 
 /// Sets the defaults of a built-in kind and validates the object; `old` is the stored object on an update.
 pub fn prepare(info: &ResourceInfo, object: &mut Value, old: Option<&Value>) -> Vec<Cause> {
@@ -40,7 +36,6 @@ pub fn prepare(info: &ResourceInfo, object: &mut Value, old: Option<&Value>) -> 
         ("", "Event") => small::check_event(object, &mut causes),
         ("events.k8s.io", "Event") if old.is_none() => small::check_new_event(object, &mut causes),
         ("coordination.k8s.io", "Lease") => small::check_lease(object, &mut causes),
-        (ROLES_GROUP, kind) => roles::prepare(kind, object, old, &mut causes),
         ("policy", "PodDisruptionBudget") => small::prepare_budget(object, old, &mut causes),
         _ => {}
     }

@@ -55,17 +55,6 @@ pub(crate) fn subdomain(name: &str) -> Vec<String> {
     errors
 }
 
-/// What keeps a name from being a part of a path. Names of roles have no other rule.
-pub(crate) fn path_segment(name: &str) -> Option<&'static str> {
-    match name {
-        "." => Some("may not be '.'"),
-        ".." => Some("may not be '..'"),
-        name if name.contains('/') => Some("may not contain '/'"),
-        name if name.contains('%') => Some("may not contain '%'"),
-        _ => None,
-    }
-}
-
 /// The errors in a DNS-1123 label: names of containers and volumes.
 pub(crate) fn label(name: &str) -> Vec<String> {
     let mut errors = too_long(name, 63);

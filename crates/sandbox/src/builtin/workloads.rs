@@ -88,7 +88,10 @@ fn check_common(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         let detail = "empty selector is invalid for deployment";
         causes.push(Cause::invalid("spec.selector", selector, detail));
     } else {
-        check_selector(selector, "spec.selector", causes);
+        check_labels(&selector["matchLabels"], "spec.selector.matchLabels", causes);
+        for (i, expression) in list(selector, "matchExpressions").iter().enumerate() {
+            check_expression(expression, &format!("spec.selector.matchExpressions[{i}]"), causes);
+        }
         if !selects(selector, &template["metadata"]["labels"]) {
             causes.push(mismatch());
         }
@@ -117,14 +120,6 @@ fn check_template(template: &Value, path: &str, causes: &mut Vec<Cause>) {
         }
     }
     check_pod_spec(&template["spec"], &format!("{path}.spec"), causes);
-}
-
-/// The labels and expressions of a selector.
-pub(super) fn check_selector(selector: &Value, path: &str, causes: &mut Vec<Cause>) {
-    check_labels(&selector["matchLabels"], &format!("{path}.matchLabels"), causes);
-    for (i, expression) in list(selector, "matchExpressions").iter().enumerate() {
-        check_expression(expression, &format!("{path}.matchExpressions[{i}]"), causes);
-    }
 }
 
 fn check_expression(expression: &Value, path: &str, causes: &mut Vec<Cause>) {

@@ -37,11 +37,6 @@ pub(super) fn fields_of(api_version: &str, kind: &str) -> Option<&'static Fields
         ("apps/v1", "Deployment") => DEPLOYMENT,
         ("policy/v1", "PodDisruptionBudget") => BUDGET,
         ("policy/v1", "Eviction") => EVICTION,
-        ("rbac.authorization.k8s.io/v1", "Role" | "ClusterRole") => ROLE,
-        ("rbac.authorization.k8s.io/v1", "RoleBinding" | "ClusterRoleBinding") => BINDING,
-        ("authorization.k8s.io/v1", "SelfSubjectRulesReview") => RULES_REVIEW,
-        ("authorization.k8s.io/v1", _) => ACCESS_REVIEW,
-        ("authentication.k8s.io/v1", "SelfSubjectReview") => SELF_REVIEW,
         (_, "DeleteOptions") => DELETE_OPTIONS,
         _ => return None,
     })
@@ -222,64 +217,3 @@ const DELETE_OPTIONS: &Fields = &[
     (4, "propagationPolicy", Text),
     (5, "dryRun", TEXTS),
 ];
-const ROLE: &Fields = &[
-    META,
-    (
-        2,
-        "rules",
-        List(&Message(&[
-            (1, "verbs", TEXTS),
-            (2, "apiGroups", TEXTS),
-            (3, "resources", TEXTS),
-            (4, "resourceNames", TEXTS),
-            (5, "nonResourceURLs", TEXTS),
-        ])),
-    ),
-    (3, "aggregationRule", Message(&[(1, "clusterRoleSelectors", List(&Message(SELECTOR)))])),
-];
-const BINDING: &Fields = &[
-    META,
-    (
-        2,
-        "subjects",
-        List(&Message(&[
-            (1, "kind", Text),
-            (2, "apiGroup", Text),
-            (3, "name", Text),
-            (4, "namespace", Text),
-        ])),
-    ),
-    (3, "roleRef", Message(&[(1, "apiGroup", Text), (2, "kind", Text), (3, "name", Text)])),
-];
-const RULES_REVIEW: &Fields =
-    &[META, (2, "spec", Message(&[(1, "namespace", Text)])), (3, "status", Message(&[]))];
-/// The reviews of other users have more fields in `spec` than those of oneself.
-const ACCESS_REVIEW: &Fields = &[
-    META,
-    (
-        2,
-        "spec",
-        Message(&[
-            (
-                1,
-                "resourceAttributes",
-                Message(&[
-                    (1, "namespace", Text),
-                    (2, "verb", Text),
-                    (3, "group", Text),
-                    (4, "version", Text),
-                    (5, "resource", Text),
-                    (6, "subresource", Text),
-                    (7, "name", Text),
-                ]),
-            ),
-            (2, "nonResourceAttributes", Message(&[(1, "path", Text), (2, "verb", Text)])),
-            (3, "user", Text),
-            (4, "groups", TEXTS),
-            (5, "extra", Map(&Message(&[(1, "items", TEXTS)]))),
-            (6, "uid", Text),
-        ]),
-    ),
-    (3, "status", Message(&[])),
-];
-const SELF_REVIEW: &Fields = &[META, (2, "status", Message(&[(1, "userInfo", Message(&[]))]))];

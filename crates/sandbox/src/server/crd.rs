@@ -82,7 +82,6 @@ impl State {
         if is_crd(info) {
             self.forget_crd(last);
         }
-        self.after_role_change(info);
     }
 }
 

@@ -31,7 +31,6 @@ impl State {
             return Err(Failure::internal("resourceVersion should not be set on objects to be created"));
         }
         self.check_namespace(ask, &body)?;
-        self.check_escalation(ask, &body, None)?;
         self.stamp_new(&info, &mut body);
         if info.status && !info.is_builtin("", "Node") {
             object::set(&mut body, "status", None);
@@ -136,7 +135,6 @@ impl State {
         if is_crd(info) {
             self.serve_crd(info, stored);
         }
-        self.after_role_change(info);
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Ask, State};
 use crate::clock::seconds;
 use crate::object;
-use crate::resource::{Origin, ROLES_GROUP, ResourceInfo};
+use crate::resource::{Origin, ResourceInfo};
 use crate::schema::Cause;
 use crate::status::Failure;
 
@@ -170,14 +170,14 @@ pub(super) fn validate(info: &ResourceInfo, object: &Value, old: Option<&Value>)
             "metadata.name",
             "Required value: name or generateName is required".into(),
         );
-    } else if let Some(why) = wrong_name(info, name) {
-        refuse("FieldValueInvalid", "metadata.name", format!("Invalid value: \"{name}\": {why}"));
+    } else if !is_subdomain(name) {
+        refuse("FieldValueInvalid", "metadata.name", format!("Invalid value: \"{name}\": {SUBDOMAIN}"));
     }
     let prefix = object::meta(object, "generateName");
     // The generated suffix follows, so the prefix may end with these characters.
     let prefix_name = prefix.trim_end_matches(['-', '.']);
-    if let Some(why) = wrong_name(info, prefix_name).filter(|_| !prefix.is_empty()) {
-        let message = format!("Invalid value: \"{prefix}\": {why}");
+    if !prefix.is_empty() && !is_subdomain(prefix_name) {
+        let message = format!("Invalid value: \"{prefix}\": {SUBDOMAIN}");
         refuse("FieldValueInvalid", "metadata.generateName", message);
     }
     let maps = |key: &str| object.pointer(&format!("/metadata/{key}")).and_then(Value::as_object);
@@ -322,14 +322,6 @@ fn is_subdomain(name: &str) -> bool {
                 && !part.starts_with('-')
                 && !part.ends_with('-')
         })
-}
-
-/// What is wrong with the name of an object of this kind.
-fn wrong_name(info: &ResourceInfo, name: &str) -> Option<&'static str> {
-    if info.origin == Origin::Builtin && info.group == ROLES_GROUP {
-        return crate::builtin::names::path_segment(name);
-    }
-    (!is_subdomain(name)).then_some(SUBDOMAIN)
 }
 
 fn is_label_word(word: &str) -> bool {

@@ -1,7 +1,7 @@
-//! Paths without a resource: health, version, discovery, OpenAPI, access reviews.
+//! Paths without a resource: health, version, discovery, OpenAPI.
 
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Answer, Reply, State};
 use crate::request::{Call, wants_aggregated};
@@ -12,9 +12,6 @@ use crate::{discovery, openapi, protobuf};
 impl State {
     pub(super) fn misc(&self, call: &Call) -> Answer {
         let steps: Vec<&str> = call.path.split('/').filter(|step| !step.is_empty()).collect();
-        if call.method == Method::POST {
-            return access_review(call, &steps);
-        }
         if call.method != Method::GET {
             return Err(Failure::no_such_resource());
         }
@@ -48,20 +45,5 @@ impl State {
         };
         // The API server answers these paths from a plain router, not with a Status.
         Ok(found.map_or(Reply::Text { code: 404, body: "404 page not found\n" }, Reply::ok))
-    }
-}
-
-/// Every client with the token has all permissions.
-fn access_review(call: &Call, steps: &[&str]) -> Answer {
-    match steps {
-        ["apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"] => {
-            // Typed clients send protobuf here. The response does not depend on the body.
-            let kind = json!({"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {}, "spec": {}});
-            let mut review: Value = call.json().ok().filter(Value::is_object).unwrap_or(kind);
-            review["status"] =
-                json!({"allowed": true, "reason": "the sandbox authorizes everybody it knows"});
-            Ok(Reply::Json { code: 201, body: review, warnings: Vec::new() })
-        }
-        _ => Err(Failure::no_such_resource()),
     }
 }

@@ -14,8 +14,6 @@ mod patch;
 mod pods;
 mod quota;
 mod read;
-mod reviews;
-mod roles;
 mod scale;
 mod update;
 mod watch;
@@ -91,8 +89,6 @@ pub(crate) struct State {
     pub(crate) faults: Vec<Fault>,
     /// Resources whose creates are refused, with the message.
     pub(crate) refused_creates: BTreeMap<String, String>,
-    /// Whether requests are authorized.
-    has_roles: bool,
     random: StdRng,
     pub(crate) clock: Clock,
 }
@@ -149,7 +145,6 @@ impl Server {
             audit: VecDeque::new(),
             faults: Vec::new(),
             refused_creates: BTreeMap::new(),
-            has_roles: false,
             random: StdRng::seed_from_u64(seed),
             clock: clock.clone(),
         };
@@ -175,7 +170,7 @@ impl Server {
         }
         let reply = match state.fault(&record) {
             Some(failure) => failure.into(),
-            None => self.authorized(&mut state, call, query, target).unwrap_or_else(Reply::from),
+            None => self.route(&mut state, call, query, target).unwrap_or_else(Reply::from),
         };
         record.code = reply.code();
         if let Some(journal) = &mut state.store.journal {
@@ -208,9 +203,6 @@ impl Server {
         let form = Form::parse(&call.accept, &query)?;
         let dry_run = call.method != Method::GET && query.dry_run(&call.method)?;
         let ask = Ask { call, query, info, target, form, dry_run };
-        if ask.info.is_review() {
-            return state.review(&ask);
-        }
         if let Some(sub) = ask.sub() {
             return state.subresource(&ask, sub);
         }

@@ -65,9 +65,6 @@ pub(super) fn heads(kind: &str) -> Vec<Head> {
         "ConfigMap" => vec![name, text("Data"), age()],
         "Secret" => vec![name, text("Type"), text("Data"), age()],
         "ServiceAccount" => vec![name, text("Secrets"), age()],
-        "RoleBinding" | "ClusterRoleBinding" => {
-            vec![name, text("Role"), age(), wide("Users"), wide("Groups"), wide("ServiceAccounts")]
-        }
         _ => vec![name, head("Created At", "date", 0)],
     }
 }
@@ -153,23 +150,8 @@ pub(super) fn cells(kind: &str, object: &Value, now: Timestamp) -> Vec<Value> {
         }
         "Secret" => vec![name, field("type"), json!(size(object, "data")), age()],
         "ServiceAccount" => vec![name, json!(list(object, "secrets").len().to_string()), age()],
-        "RoleBinding" | "ClusterRoleBinding" => {
-            let role = format!("{}/{}", at(object, "roleRef.kind"), at(object, "roleRef.name"));
-            let of = |kind: &str| json!(subjects(object, kind));
-            vec![name, json!(role), age(), of("User"), of("Group"), of("ServiceAccount")]
-        }
         _ => vec![name, field("metadata.creationTimestamp")],
     }
-}
-
-/// The subjects of one kind in a binding.
-fn subjects(binding: &Value, kind: &str) -> String {
-    let subjects = list(binding, "subjects").iter().filter(|subject| at(subject, "kind") == kind);
-    let names = subjects.map(|subject| match kind {
-        "ServiceAccount" => format!("{}/{}", at(subject, "namespace"), at(subject, "name")),
-        _ => at(subject, "name").to_owned(),
-    });
-    names.collect::<Vec<_>>().join(", ")
 }
 
 fn size(object: &Value, key: &str) -> usize {

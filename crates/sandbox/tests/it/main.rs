@@ -16,5 +16,4 @@ mod lifecycle;
 mod limits;
 mod objects;
 mod openapi;
-mod roles;
 mod watches;

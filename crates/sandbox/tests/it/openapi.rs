@@ -3,13 +3,10 @@
 use std::path::Path;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use k8s_openapi::api::authorization::v1 as authorization;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::rbac::v1 as rbac;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta};
 use schemars::SchemaGenerator;
@@ -35,15 +32,6 @@ fn generated() -> String {
     generator.subschema_for::<Lease>();
     generator.subschema_for::<PodDisruptionBudget>();
     generator.subschema_for::<CustomResourceDefinition>();
-    generator.subschema_for::<rbac::ClusterRole>();
-    generator.subschema_for::<rbac::ClusterRoleBinding>();
-    generator.subschema_for::<rbac::Role>();
-    generator.subschema_for::<rbac::RoleBinding>();
-    generator.subschema_for::<authorization::LocalSubjectAccessReview>();
-    generator.subschema_for::<authorization::SelfSubjectAccessReview>();
-    generator.subschema_for::<authorization::SelfSubjectRulesReview>();
-    generator.subschema_for::<authorization::SubjectAccessReview>();
-    generator.subschema_for::<SelfSubjectReview>();
     let definitions = generator.take_definitions(true);
     let lines: Vec<String> = definitions
         .iter()
