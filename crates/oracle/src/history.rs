@@ -348,7 +348,7 @@ impl History {
     }
 
     /// The last other template that served and has a set, with that set.
-    fn last_other(&self, view: &View<'_>) -> Option<&(String, String)> {
+    pub(crate) fn last_other(&self, view: &View<'_>) -> Option<&(String, String)> {
         let mut served = self.served.iter().rev().filter(|(served, _)| *served != self.template);
         served.find(|(_, uid)| has_set(view.snapshot, uid))
     }

@@ -1,6 +1,6 @@
 //! What a decision that changes nothing must not leave undone.
 
-use ordereddeployment_api::names::condition;
+use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{ConditionStatus, UnavailablePods};
 
 use crate::Violation;
@@ -46,7 +46,13 @@ fn undone(history: &History, view: &View<'_>, refused: bool) -> Option<String> {
     if view.desired == 0 {
         return (pods > 0).then(|| format!("{pods} pods are left, D is 0"));
     }
-    let missing = pods < view.desired && !refused && view.terminating() == 0 && !view.recreates();
+    // A point keeps old pods, and there is no revision to make them of: the condition must say so.
+    let stalled = view.status.condition(condition::STALLED);
+    let is_told = stalled.is_some_and(|found| found.reason == reason::NO_EARLIER_REVISION);
+    let is_kept = history.limit(view).is_some_and(|limit| view.updated() >= limit)
+        && history.last_other(view).is_none()
+        && is_told;
+    let missing = pods < view.desired && !refused && view.terminating() == 0 && !view.recreates() && !is_kept;
     let is_alone = view.old().next().is_none() && history.limit(view).is_none();
     let surplus = is_alone && pods > view.desired;
     if surplus || missing {
