@@ -27,7 +27,8 @@ use crate::client::{Connection, DryRun};
 use crate::commands::resume::{ResumeTarget, resume};
 use crate::embedded::Embedded;
 use crate::observe::Reader;
-use crate::overview::{Overview, Phase};
+use crate::overview::Overview;
+use crate::phase::Phase;
 use expected_order::{DeletedPod, ExpectedOrder};
 pub(crate) use screen::Screen;
 
@@ -128,9 +129,9 @@ impl Demo<'_> {
 
         self.change_image().await?;
         let is_paused =
-            |overview: &Overview| overview.hold().is_some() && overview.available >= overview.desired;
+            |overview: &Overview| overview.hold.is_some() && overview.available >= overview.desired;
         let paused = self.until("the pause point", is_paused).await?;
-        let Some(hold) = paused.hold() else { bail!("the rollout is not paused") };
+        let Some(hold) = &paused.hold else { bail!("the rollout is not paused") };
         let at_pause_point = self.deleted.len();
         self.screen.say(&format!(
             "Paused at pause point {}: {} of {} pods are updated, {} are available.",

@@ -28,6 +28,7 @@ mod observe;
 mod output;
 mod overview;
 mod pause_points;
+mod phase;
 mod plain;
 mod pod;
 #[cfg(test)]
@@ -35,7 +36,6 @@ mod reference;
 mod request;
 mod revisions;
 mod screen;
-mod state;
 mod style;
 mod table;
 mod template_change;

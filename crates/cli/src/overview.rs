@@ -4,7 +4,6 @@
 
 mod barrier;
 mod notes;
-mod phase;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,13 +20,12 @@ use serde_json::Value;
 
 use crate::observe::{ObservedState, reference};
 use crate::pause_points::on_pods;
+use crate::phase::Phase;
 use crate::plain;
 use crate::pod::ObservedPod;
 pub(crate) use barrier::Barrier;
 use barrier::barrier;
 use notes::notes;
-pub(crate) use phase::Phase;
-use phase::phase;
 
 /// Everything that is shown of one OrderedDeployment, or of one plain Deployment.
 #[derive(Clone, Debug)]
@@ -45,6 +43,8 @@ pub(crate) struct Overview {
     /// The revision of the rollout; 0 until the controller has observed the object.
     pub(crate) revision: i64,
     pub(crate) phase: Phase,
+    /// The pause point at which the rollout is paused.
+    pub(crate) hold: Option<Hold>,
     /// The pause point at which the rollout pauses, now or later.
     pub(crate) barrier: Option<Barrier>,
     /// Newest first.
@@ -175,7 +175,7 @@ impl Overview {
         let all = sets.len();
         sets.retain(|set| set.current || set.size > 0 || !set.pods.is_empty());
         let deployment = &snapshot.deployment;
-        let phase = phase(&snapshot, &stored, &counts);
+        let phase = Phase::with(deployment, &counts);
         let points_left = if phase == Phase::Complete { on_pods(&snapshot) } else { Vec::new() };
         Self {
             family: state.family,
@@ -190,12 +190,13 @@ impl Overview {
                 Family::Ordered => stored.rollout.as_ref().map_or(0, |rollout| rollout.revision),
                 Family::Plain => plain::revision(deployment),
             },
+            notes: notes(state, &stored, &phase),
             phase,
+            hold: stored.hold.clone(),
             points_left,
             barrier: barrier(&stored, &lined_up, &deployment.spec),
             empty_sets: all - sets.len(),
             sets,
-            notes: notes(state, &stored),
             has_pools: label.is_some(),
         }
     }
@@ -203,14 +204,6 @@ impl Overview {
     /// Its name in commands and messages: `web`, or `deployment/web`.
     pub(crate) fn reference(&self) -> String {
         reference(self.family, &self.name)
-    }
-
-    /// The pause point at which the rollout is paused.
-    pub(crate) fn hold(&self) -> Option<&Hold> {
-        match &self.phase {
-            Phase::Held(hold) => Some(hold),
-            _ => None,
-        }
     }
 
     /// The number of pending pods.

@@ -8,7 +8,7 @@ use ordereddeployment_planner::{BarrierPlace, ComparisonResult, Point, Snapshot,
 
 use crate::declared::{find, waits_for};
 use crate::observe::ObservedState;
-use crate::state::side;
+use crate::phase::side;
 
 /// A pause point of a rollout that has not started.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -143,9 +143,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{ShownDeployment, doubt_of};
-    use crate::state::State;
+    use crate::phase::Phase;
 
-    fn state(paused: bool, annotations: &Value, status: &Value) -> State {
+    fn state(paused: bool, annotations: &Value, status: &Value) -> Phase {
         let object = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": "web", "namespace": "shop", "uid": "web", "generation": 2, "annotations": annotations},
@@ -156,7 +156,7 @@ mod tests {
             "status": status,
         });
         let ShownDeployment(object) = serde_json::from_value(object).unwrap();
-        State::of(&object)
+        Phase::of(&object)
     }
 
     fn status(observed: i64, updated: i64, progressing: &str, reason: &str) -> Value {
@@ -175,13 +175,13 @@ mod tests {
     fn the_state_is_that_of_kubectl_rollout_status_and_of_the_pause_point() {
         let none = json!({});
         let complete = status(2, 3, "True", "NewReplicaSetAvailable");
-        assert_eq!(state(false, &none, &complete), State::Complete);
-        assert_eq!(state(false, &none, &status(1, 3, "True", "NewReplicaSetAvailable")), State::Unobserved);
+        assert_eq!(state(false, &none, &complete), Phase::Complete);
+        assert_eq!(state(false, &none, &status(1, 3, "True", "NewReplicaSetAvailable")), Phase::Unobserved);
         let rolling = status(2, 1, "True", "ReplicaSetUpdated");
-        assert_eq!(state(false, &none, &rolling), State::Rolling);
-        assert_eq!(state(true, &none, &rolling), State::Paused);
+        assert_eq!(state(false, &none, &rolling), Phase::Rolling);
+        assert_eq!(state(true, &none, &rolling), Phase::Paused);
         let failed = status(2, 1, "False", "ProgressDeadlineExceeded");
-        assert_eq!(state(false, &none, &failed), State::Failed("why".to_owned()));
+        assert_eq!(state(false, &none, &failed), Phase::DeadlineExceeded("why".to_owned()));
         let hold = json!({
             "id": "web-1@2", "pod": "web-1", "podUID": "u", "point": "Before", "revision": 2, "since": "2030-01-01T12:00:00Z",
             "replicas": 3, "sizes": {},
@@ -189,8 +189,8 @@ mod tests {
         let rollout = json!({"revision": 2, "templateHash": "web-2", "replicas": 3});
         let stored = json!({"hold": hold, "rollout": rollout}).to_string();
         let stored = json!({"ordereddeployment.io/rollout-state": stored});
-        assert!(matches!(state(true, &stored, &rolling), State::Held(_)));
-        assert_eq!(state(false, &stored, &rolling), State::Rolling, "somebody has resumed it");
+        assert!(matches!(state(true, &stored, &rolling), Phase::Held(_)));
+        assert_eq!(state(false, &stored, &rolling), Phase::Rolling, "somebody has resumed it");
     }
 
     #[test]

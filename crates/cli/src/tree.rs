@@ -10,8 +10,8 @@ use ordereddeployment_api::PausePoint;
 
 use crate::age::age;
 use crate::escape::escaped;
-use crate::overview::{Barrier, Overview, Phase, PodRow, SetRow};
-use crate::state::side;
+use crate::overview::{Barrier, Overview, PodRow, SetRow};
+use crate::phase::{Phase, side};
 use crate::style::{Paint, Style};
 use crate::table::{Widths, shortened, with_reason};
 pub(crate) use columns::Health;

@@ -9,9 +9,9 @@ use serde_json::json;
 
 use crate::client::{ConnectArgs, Connection, DryRunArgs, Timeout, object_name, timeout};
 use crate::escape::print;
+use crate::phase::aborted;
 use crate::request::StatusRequest;
 use crate::revisions;
-use crate::state::aborted;
 
 /// Abort a rollout: roll its pods back to the last complete revision
 #[derive(Debug, clap::Args)]

@@ -17,8 +17,8 @@ use crate::exit::Exit;
 use crate::explain::explain;
 use crate::observe::Scope;
 use crate::output::{self, Output};
+use crate::phase::Phase;
 use crate::pod::ObservedPod;
-use crate::state::State;
 use crate::style::{Paint, Style, width_of_stdout};
 use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened};
 
@@ -138,12 +138,12 @@ fn table(found: &[OrderedDeployment], waiting: &Waiting, now: Timestamp, options
     columns = columns.into_iter().enumerate().filter(|(i, _)| shown(*i)).map(|(_, column)| column).collect();
     let mut found: Vec<&OrderedDeployment> = found.iter().collect();
     found.sort_by_key(|deployment| (deployment.namespace(), deployment.name_any()));
-    let rows: Vec<(State, String, Vec<String>)> = found
+    let rows: Vec<(Phase, String, Vec<String>)> = found
         .into_iter()
         .map(|deployment| {
             let status = deployment.status.clone().unwrap_or_default();
             let count = |count: Option<i32>| count.unwrap_or(0).to_string();
-            let state = State::of(deployment);
+            let state = Phase::of(deployment);
             let why = why(&state, deployment, waiting);
             let label = format!("{} {}", state.mark(style).0, state.label());
             // The reason is cut at the end of a line, the state is not.
@@ -187,11 +187,11 @@ fn table(found: &[OrderedDeployment], waiting: &Waiting, now: Timestamp, options
 }
 
 /// Why the object is in this state, if it is not as it should be.
-fn why(state: &State, deployment: &OrderedDeployment, waiting: &Waiting) -> String {
+fn why(phase: &Phase, deployment: &OrderedDeployment, waiting: &Waiting) -> String {
     let key = (deployment.namespace().unwrap_or_default(), deployment.name_any());
-    match (state, waiting.get(&key)) {
-        (State::Failed(message), _) => format!(": {message}"),
-        (State::Rolling | State::Held(_) | State::Aborted(_), Some(why)) => format!(" ({why})"),
+    match (phase, waiting.get(&key)) {
+        (Phase::Stalled(message) | Phase::DeadlineExceeded(message), _) => format!(": {message}"),
+        (Phase::Rolling | Phase::Held(_) | Phase::Aborted(_), Some(why)) => format!(" ({why})"),
         _ => String::new(),
     }
 }

@@ -17,8 +17,8 @@ use crate::explain::explain;
 use crate::observe::{Reader, reference};
 use crate::overview::Overview;
 use crate::pause_points::some_of;
+use crate::phase::pause_point;
 use crate::pod::{ObservedPod, pods_in_words};
-use crate::state::pause_point;
 
 /// Set the delete priority or the pause point of pods
 #[derive(Debug, clap::Args)]
@@ -247,7 +247,7 @@ async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) 
         None => next,
     };
     let overview = Overview::of(&state, "");
-    if let Some(hold) = overview.hold()
+    if let Some(hold) = &overview.hold
         && hold.declared.is_none()
         && Some(&hold.pod_uid) == pod.metadata.uid.as_ref()
     {

@@ -10,7 +10,7 @@ use crate::client::{ConnectArgs, Connection, DryRunArgs, object_name};
 use crate::escape::print;
 use crate::exit::Exit;
 use crate::explain::explain;
-use crate::state::pause_point;
+use crate::phase::pause_point;
 
 /// Pause an OrderedDeployment (spec.paused): no pod is replaced until `unpause`
 #[derive(Debug, clap::Args)]

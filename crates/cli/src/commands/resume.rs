@@ -21,8 +21,8 @@ use crate::client::{
 use crate::declared;
 use crate::escape::print;
 use crate::explain::explain;
+use crate::phase::{aborted, blocked, pause_point, suspended_revision};
 use crate::request::StatusRequest;
-use crate::state::{aborted, blocked, pause_point, suspended_revision};
 
 /// Resume a rollout that is paused at a pause point
 #[derive(Debug, clap::Args)]

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::client::{ConnectArgs, Connection, DryRunArgs, Timeout, object_name, timeout};
 use crate::escape::print;
+use crate::phase::aborted;
 use crate::request::StatusRequest;
-use crate::state::aborted;
 
 /// Start an aborted rollout again
 #[derive(Debug, clap::Args)]

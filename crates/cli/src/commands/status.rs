@@ -17,7 +17,7 @@ use crate::explain::explain;
 use crate::observe::Reader;
 use crate::output::{self, Output};
 use crate::pause_points::{left, on_pods};
-use crate::state::{State, pause_point, rolled_back, side, suspended};
+use crate::phase::{Phase, pause_point, rolled_back, side, suspended};
 
 /// Wait for a rollout; the exit code is its result
 #[derive(Debug, clap::Args)]
@@ -133,7 +133,7 @@ async fn ended(args: &Args, connection: &Connection, exit: Exit) -> Result<Exit>
 async fn points_left(name: &str, connection: &Connection) -> Option<String> {
     let reader = Reader::new(&connection.client, &connection.namespace);
     let state = reader.one(name, connection.clock.now()).await.ok()?;
-    if State::of(&state.deployment) != State::Complete {
+    if Phase::of(&state.deployment) != Phase::Complete {
         return None;
     }
     let left = left(&on_pods(&state.observed()))?;
@@ -202,15 +202,15 @@ fn evaluate(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Op
         found.spec.replicas,
         status.available_replicas.unwrap_or(0)
     );
-    match State::of(found) {
-        State::Unobserved => (None, format!("{name}: waiting for the controller to observe this spec")),
-        State::Suspended(revision) => (None, format!("{name}: {}", suspended(revision))),
-        State::Rolling => (None, format!("{name}: rolling out revision {revision}: {counts}")),
-        State::Migrating(migration) => {
+    match Phase::of(found) {
+        Phase::Unobserved => (None, format!("{name}: waiting for the controller to observe this spec")),
+        Phase::Suspended(revision) => (None, format!("{name}: {}", suspended(revision))),
+        Phase::Rolling => (None, format!("{name}: rolling out revision {revision}: {counts}")),
+        Phase::Migrating(migration) => {
             let (label, command) = (migration.label(), migration.command(name, flags));
             (None, format!("{name}: {label}: {}; finish with `{command}`", migration.message))
         }
-        State::Aborted(aborted) => {
+        Phase::Aborted(aborted) => {
             let left = status.updated_replicas.unwrap_or(0);
             let available = status.available_replicas.unwrap_or(0);
             let plural = if left == 1 { "" } else { "s" };
@@ -223,19 +223,21 @@ fn evaluate(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Op
             );
             (Some(Exit::Failed), line)
         }
-        State::Failed(why) => (Some(Exit::Failed), format!("{name}: failed: {why}")),
-        State::Complete => {
+        Phase::Stalled(why) | Phase::DeadlineExceeded(why) => {
+            (Some(Exit::Failed), format!("{name}: failed: {why}"))
+        }
+        Phase::Complete => {
             let exit = if until == Some(Until::Held) { Exit::NotHeld } else { Exit::Success };
             (Some(exit), format!("{name}: complete at revision {revision}"))
         }
-        State::Paused => {
+        Phase::Paused => {
             let exit = (until.is_none()).then_some(Exit::Held);
             let line = format!(
                 "{name}: paused (spec.paused): {counts}; continue with `kubectl ordered unpause {name}{flags}`"
             );
             (exit, line)
         }
-        State::Held(hold) => {
+        Phase::Held(hold) => {
             let exit = match until {
                 Some(Until::Held) => Some(Exit::Success),
                 Some(Until::Complete) => None,

@@ -11,8 +11,8 @@ use ordereddeployment_wire::{Family, PodView};
 
 use super::arguments::{Resource, deployment};
 use crate::client::{ConnectArgs, Connection};
+use crate::phase::{aborted, blocked};
 use crate::revisions;
-use crate::state::{aborted, blocked};
 
 pub(super) async fn candidates(
     connect: ConnectArgs,

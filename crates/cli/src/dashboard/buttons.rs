@@ -11,8 +11,8 @@ use crate::commands::resume::{ResumeTarget, resumable};
 use crate::commands::retry::retriable;
 use crate::commands::undo::target;
 use crate::overview::images;
+use crate::phase::{aborted, blocked};
 use crate::revisions::Revision;
-use crate::state::{aborted, blocked};
 
 /// A button.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

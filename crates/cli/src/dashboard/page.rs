@@ -14,8 +14,8 @@ use super::tone::{Tone, UNICODE};
 use crate::observe::ObservedState;
 use crate::overview::{Overview, PodRow, images};
 use crate::pause_points::left;
+use crate::phase::side;
 use crate::revisions::Revision;
-use crate::state::side;
 use crate::tree::{Health, commands, counted, detail, headline};
 
 /// The page of one OrderedDeployment.
@@ -188,7 +188,7 @@ impl Page {
 impl Head {
     fn of(overview: &Overview, rolling: bool, generation: i64, flags: &str) -> Self {
         let (mark, state, paint) = headline(overview, UNICODE);
-        let hold = overview.hold().map_or("", |hold| hold.id.as_str());
+        let hold = overview.hold.as_ref().map_or("", |hold| hold.id.as_str());
         Self {
             namespace: overview.namespace.clone(),
             name: overview.name.clone(),

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::tone::{Tone, UNICODE};
 use crate::age::span;
 use crate::overview::images;
-use crate::state::State;
+use crate::phase::Phase;
 
 /// One OrderedDeployment in the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -30,12 +30,12 @@ pub(super) struct Row {
 
 impl Row {
     pub(super) fn of(deployment: &OrderedDeployment, now: Timestamp) -> Self {
-        let state = State::of(deployment);
+        let phase = Phase::of(deployment);
         let status = deployment.status.clone().unwrap_or_default();
-        let (mark, paint) = state.mark(UNICODE);
-        let since = match &state {
-            State::Held(hold) => Some(hold.since.0),
-            State::Paused => {
+        let (mark, paint) = phase.mark(UNICODE);
+        let since = match &phase {
+            Phase::Held(hold) => Some(hold.since.0),
+            Phase::Paused => {
                 let progress = status.condition(condition::PROGRESSING);
                 let paused = progress.filter(|progress| progress.reason == reason::DEPLOYMENT_PAUSED);
                 paused.map(|paused| paused.last_transition_time.0)
@@ -47,7 +47,7 @@ impl Row {
             name: deployment.name_any(),
             mark,
             tone: paint.into(),
-            state: state.label(),
+            state: phase.label(),
             paused: since.map(|since| span(since, now)),
             desired: deployment.spec.replicas,
             updated: status.updated_replicas.unwrap_or(0),

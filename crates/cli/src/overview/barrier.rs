@@ -6,7 +6,7 @@ use ordereddeployment_api::{HeldPoint, OrderedDeploymentSpec, OrderedDeploymentS
 use ordereddeployment_planner::{BarrierPlace, RolloutOrder};
 
 use crate::declared;
-use crate::state::side;
+use crate::phase::side;
 
 /// The pause point at which the rollout pauses.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,11 +6,10 @@ use ordereddeployment_api::names::condition;
 use ordereddeployment_planner::needs_nodes;
 use ordereddeployment_wire::{Family, MalformedAnnotation, declared_points, unknown_annotations};
 
-use super::phase::deadline_exceeded;
 use crate::observe::ObservedState;
-use crate::state::aborted;
+use crate::phase::{Phase, aborted};
 
-pub(super) fn notes(state: &ObservedState, stored: &OrderedDeploymentStatus) -> Vec<String> {
+pub(super) fn notes(state: &ObservedState, stored: &OrderedDeploymentStatus, phase: &Phase) -> Vec<String> {
     let is_plain = state.family == Family::Plain;
     let mut notes: Vec<String> = state.doubt.iter().cloned().collect();
     let generation = state.deployment.metadata.generation.unwrap_or(0);
@@ -37,11 +36,11 @@ pub(super) fn notes(state: &ObservedState, stored: &OrderedDeploymentStatus) -> 
     if aborted(stored).is_some() && state.deployment.spec.paused {
         notes.push("also paused by spec.paused: no pod is replaced".to_owned());
     }
-    if stored.hold.is_some() {
-        if state.deployment.spec.paused && !is_plain {
-            notes.push("also paused by spec.paused: a resume alone does not continue the rollout".to_owned());
-        }
-        notes.extend(deadline_exceeded(stored).map(str::to_owned));
+    if state.deployment.spec.paused && *phase == Phase::Complete {
+        notes.push("paused by spec.paused: the next change of the template starts no rollout".to_owned());
+    }
+    if stored.hold.is_some() && state.deployment.spec.paused && !is_plain {
+        notes.push("also paused by spec.paused: a resume alone does not continue the rollout".to_owned());
     }
     if let Some(failure) = stored.condition(condition::REPLICA_FAILURE) {
         notes.push(format!("{}: {}", failure.reason, failure.message));

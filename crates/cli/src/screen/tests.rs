@@ -3,7 +3,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::{Done, Effect, Link, Page, View};
-use crate::overview::{Overview, Phase};
+use crate::overview::Overview;
 use crate::screen::paint;
 use crate::style::Style;
 use crate::testing::{PLAIN, Pod, at_revision, observed_state, paused_before, pod};
@@ -225,13 +225,12 @@ fn a_question_and_a_message_end_with_their_pause_point() {
     let mut view = View::new(true, false);
     view.page(&held, link(None), DRAWING, 24);
     press(&mut view, KeyCode::Char('r'), &held);
-    let Phase::Held(point) = &held[0].phase else { panic!("it is held") };
+    let point = held[0].hold.as_ref().expect("it is held");
     let asked = format!("pass pause point {} of web? y/n", point.id);
     assert_eq!(view.page(&held, link(None), Drawing { width: None, ..DRAWING }, 24).bottom, [asked]);
     // Somebody else resumes it.
     let mut next = large();
-    let Phase::Held(point) = &mut next.phase else { panic!("it is held") };
-    point.id = "other@2".to_owned();
+    next.hold.as_mut().expect("it is held").id = "other@2".to_owned();
     view.done(Done::Message("the rollout continues".to_owned()));
     let page = view.page(&[next], link(None), DRAWING, 24);
     assert_eq!(page.bottom.len(), 1, "{page:?}");

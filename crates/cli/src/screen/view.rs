@@ -96,12 +96,12 @@ impl View {
     /// Forgets the question and the message about a pause point that is passed.
     fn forget_passed(&mut self, overviews: &[Overview]) {
         if let Some(Ask::Resume { namespace, name, id }) = &self.ask {
-            let held = find(overviews, namespace, name).and_then(Overview::hold);
+            let held = find(overviews, namespace, name).and_then(|found| found.hold.as_ref());
             if held.is_none_or(|hold| hold.id != *id) {
                 self.ask = None;
             }
         }
-        let held = self.chosen(overviews).and_then(Overview::hold).map(|hold| hold.id.clone());
+        let held = self.chosen(overviews).and_then(|chosen| chosen.hold.as_ref()).map(|hold| hold.id.clone());
         if held.is_some() && held != self.held {
             self.message = None;
         }
@@ -192,7 +192,7 @@ impl View {
             Some(_) if !self.single => keys.push("Esc list"),
             Some(_) => {}
         }
-        if self.chosen(overviews).is_some_and(|one| one.hold().is_some()) {
+        if self.chosen(overviews).is_some_and(|one| one.hold.is_some()) {
             keys.push("r resume");
         }
         keys.push("p plan");
@@ -300,7 +300,7 @@ impl View {
 
     fn ask_to_resume(&mut self, overviews: &[Overview]) {
         let Some(one) = self.chosen(overviews) else { return };
-        match one.hold() {
+        match &one.hold {
             Some(hold) => {
                 self.ask = Some(Ask::Resume {
                     namespace: one.namespace.clone(),

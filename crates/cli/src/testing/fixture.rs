@@ -14,7 +14,7 @@ use crate::client::{Connection, DryRun};
 use crate::embedded::Embedded;
 use crate::observe::Reader;
 use crate::overview::Overview;
-use crate::state::State;
+use crate::phase::Phase;
 
 /// A timeout that no step reaches.
 const STEP_TIMEOUT: Duration = Duration::from_secs(300);
@@ -30,7 +30,7 @@ impl Fixture {
         let mut fixture = Self::without_controller().await;
         let base = base();
         fixture.cluster.start_controller(Clock::simulated(base), Names::seeded(1)).unwrap();
-        fixture.until(|web| State::of(web) == State::Complete).await;
+        fixture.until(|web| Phase::of(web) == Phase::Complete).await;
         fixture
     }
 
@@ -65,7 +65,7 @@ impl Fixture {
 
     /// Waits until the label of the state starts with that text.
     pub(crate) async fn until_state(&self, label: &str) -> OrderedDeployment {
-        self.until(|web| State::of(web).label().starts_with(label)).await
+        self.until(|web| Phase::of(web).label().starts_with(label)).await
     }
 
     pub(crate) async fn patch(&self, patch: Value) -> OrderedDeployment {

@@ -5,9 +5,10 @@ use ordereddeployment_wire::Family;
 
 use super::drawing::Drawing;
 use crate::age::span;
-use crate::overview::{Overview, Phase};
+use crate::overview::Overview;
 use crate::pause_points::left;
-use crate::state::{rolled_back, side, suspended};
+use crate::phase::Phase;
+use crate::phase::{rolled_back, side, suspended};
 use crate::style::{Paint, Style};
 use crate::table::wrapped;
 
@@ -62,13 +63,14 @@ pub(crate) fn commands(overview: &Overview, flags: &str) -> Vec<(&'static str, S
         Family::Ordered => ordered(what, verb),
         Family::Plain => vec![(what, format!("kubectl rollout {plain} {object}{flags}"))],
     };
+    let resume =
+        |hold: &Hold| ("resume with", format!("kubectl ordered resume {object} {}{flags}", hold.label()));
     match &overview.phase {
-        Phase::Held(hold) => {
-            vec![("resume with", format!("kubectl ordered resume {object} {}{flags}", hold.label()))]
-        }
+        Phase::Held(hold) => vec![resume(hold)],
         Phase::Stalled(_) | Phase::DeadlineExceeded(_) => {
             let kind = if overview.family == Family::Plain { "deployment" } else { "od" };
             let mut commands = vec![("events", format!("kubectl describe {kind} {name}{flags}"))];
+            commands.extend(overview.hold.as_ref().map(resume));
             if overview.is_rolling() {
                 commands.extend(rollout("roll back with", "undo", "undo"));
             }

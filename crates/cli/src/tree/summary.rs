@@ -41,7 +41,7 @@ fn next(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
     if !overview.is_rolling() || rows.is_empty() {
         return Vec::new();
     }
-    let held = overview.hold().is_some();
+    let held = overview.hold.is_some();
     let named: Vec<String> = rows.iter().take(NAMED).map(|row| described(row)).collect();
     let more = match rows.len().saturating_sub(NAMED) {
         0 => String::new(),

@@ -4,7 +4,8 @@ use ordereddeployment_api::PausePoint;
 
 use super::render;
 use crate::escape::terminal_text;
-use crate::overview::{Overview, Phase};
+use crate::overview::Overview;
+use crate::phase::Phase;
 use crate::style::Style;
 use crate::testing::{PLAIN, Pod, at_revision, observed_state, paused_before, pod};
 use crate::tree::{Drawing, Fold};
@@ -200,10 +201,15 @@ fn the_wide_tree_has_ages_and_restarts() {
 
 #[test]
 fn a_rollout_paused_by_its_spec_shows_how_to_continue() {
-    let mut state = observed_state(4, "web:1", &at_revision(1), &old());
-    std::sync::Arc::make_mut(&mut state.deployment).spec.paused = true;
-    let text = render(&Overview::of(&state, "node.usage"), Drawing { flags: " -n shop", ..PLAIN });
-    assert!(text.contains("continue with: kubectl ordered unpause web -n shop"), "{text}");
+    for (image, revision, expected) in [
+        ("web:2", 2, "continue with: kubectl ordered unpause web -n shop"),
+        ("web:1", 1, "note: paused by spec.paused: the next change of the template starts no rollout"),
+    ] {
+        let mut state = observed_state(4, image, &at_revision(revision), &old());
+        std::sync::Arc::make_mut(&mut state.deployment).spec.paused = true;
+        let text = render(&Overview::of(&state, "node.usage"), Drawing { flags: " -n shop", ..PLAIN });
+        assert!(text.contains(expected), "{text}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::{abort, abortable, result};
 use crate::commands::resume::{ResumeTarget, resume};
 use crate::commands::retry::retry;
 use crate::exit::{self, Exit};
-use crate::state::State;
+use crate::phase::Phase;
 use crate::testing::{self, fixture::Fixture};
 
 const WEB: (&str, &str) = ("web", " -n shop");
@@ -30,7 +30,7 @@ async fn rolled_back(fixture: &Fixture) {
         status.updated_replicas == Some(0) && status.available_replicas == Some(4)
     };
     fixture
-        .until(|web| matches!(State::of(web), State::Aborted(_)) && web.status.as_ref().is_some_and(is_back))
+        .until(|web| matches!(Phase::of(web), Phase::Aborted(_)) && web.status.as_ref().is_some_and(is_back))
         .await;
 }
 

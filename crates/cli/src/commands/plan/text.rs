@@ -11,8 +11,8 @@ use ordereddeployment_preview::{Action, Counts, Deleted, End, Step};
 use super::forecast::{GUARANTEE, Plan};
 use crate::client::quoted;
 use crate::declared;
+use crate::phase::side;
 use crate::pod::pods_in_words;
-use crate::state::side;
 use crate::style::Paint;
 use crate::table::{
     Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened, wrapped, wrapped_command,

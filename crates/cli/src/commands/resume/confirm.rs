@@ -7,7 +7,7 @@ use ordereddeployment_api::{Hold, OrderedDeployment};
 
 use crate::escape::print_stderr;
 use crate::overview::images;
-use crate::state::pause_point;
+use crate::phase::pause_point;
 
 /// The id of the pause point at which the object is paused, once the user has seen it. `None`: it is not paused.
 pub(super) async fn confirmed(

@@ -22,7 +22,7 @@ async fn at_revision_two() -> (Fixture, Vec<String>) {
         .await;
     fixture.image("web:2").await;
     fixture
-        .until(|web| image(web) == "web:2" && crate::state::State::of(web) == crate::state::State::Complete)
+        .until(|web| image(web) == "web:2" && crate::phase::Phase::of(web) == crate::phase::Phase::Complete)
         .await;
     let order = fixture.order().await;
     mark(&fixture.connection, &order[2], BEFORE).await.unwrap();

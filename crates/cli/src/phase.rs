@@ -1,19 +1,22 @@
-//! The state of a rollout, from the status of the OrderedDeployment alone. Pure functions: no server, no clock.
+//! The phase of a rollout, from the object alone. Pure functions: no server, no clock.
 
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{
-    Aborted, Blocked, ConditionStatus, Hold, OrderedDeployment, OrderedDeploymentStatus, PausePoint,
+    Aborted, Blocked, Condition, ConditionStatus, Hold, OrderedDeployment, OrderedDeploymentStatus,
+    PausePoint,
 };
 
 use crate::style::{Paint, Style};
 
-/// The state of a rollout.
+/// The phase of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum Phase {
     /// The controller has not observed this spec yet.
     Unobserved,
-    /// The rollout failed or is stalled; the message says why.
-    Failed(String),
+    /// The spec or the cluster must be changed; the message says what.
+    Stalled(String),
+    /// The progress deadline is exceeded; the message says what is missing.
+    DeadlineExceeded(String),
     /// The rollout was aborted: the pods are rolled back, or being rolled back.
     Aborted(Box<Aborted>),
     /// Paused at a pause point.
@@ -59,34 +62,35 @@ impl Migration {
     }
 }
 
-impl State {
+impl Phase {
     pub(crate) fn of(deployment: &OrderedDeployment) -> Self {
+        deployment.status.as_ref().map_or(Self::Unobserved, |status| Self::with(deployment, status))
+    }
+
+    /// The phase with these counts: those of the status, or newer ones. All else is from the status.
+    pub(crate) fn with(deployment: &OrderedDeployment, counts: &OrderedDeploymentStatus) -> Self {
         let Some(status) = &deployment.status else { return Self::Unobserved };
         let generation = deployment.metadata.generation.unwrap_or(0);
         if status.observed_generation.unwrap_or(0) < generation {
             return Self::Unobserved;
         }
-        let found = |type_: &str, wanted: ConditionStatus| {
-            status.condition(type_).filter(|condition| condition.status == wanted)
-        };
+        let is_true = |condition: &&Condition| condition.status == ConditionStatus::True;
         if let Some(migration) = Migration::of(status) {
             return Self::Migrating(migration);
         }
         if let Some(aborted) = aborted(status) {
             return Self::Aborted(Box::new(aborted.clone()));
         }
-        if let Some(stalled) = found(condition::STALLED, ConditionStatus::True) {
-            return Self::Failed(stalled.message.clone());
+        if let Some(message) = deadline_exceeded(status) {
+            return Self::DeadlineExceeded(message.to_owned());
         }
-        let exceeded = found(condition::PROGRESSING, ConditionStatus::False)
-            .filter(|progress| progress.reason == reason::PROGRESS_DEADLINE_EXCEEDED);
-        if let Some(exceeded) = exceeded {
-            return Self::Failed(exceeded.message.clone());
+        if let Some(stalled) = status.condition(condition::STALLED).filter(is_true) {
+            return Self::Stalled(stalled.message.clone());
         }
         if let Some(hold) = &status.hold {
             return Self::Held(Box::new(hold.clone()));
         }
-        if found(condition::COMPLETE, ConditionStatus::True).is_some() {
+        if counts.condition(condition::COMPLETE).as_ref().is_some_and(is_true) {
             return Self::Complete;
         }
         if deployment.spec.paused {
@@ -102,7 +106,9 @@ impl State {
             Self::Rolling => (style.pick("↻", "~"), Paint::Title),
             Self::Migrating(_) => (style.pick("↻", "~"), Paint::Warn),
             Self::Held(_) | Self::Paused | Self::Suspended(_) => (style.pick("‖", "="), Paint::Warn),
-            Self::Failed(_) | Self::Aborted(_) => (style.pick("✖", "!"), Paint::Bad),
+            Self::Stalled(_) | Self::DeadlineExceeded(_) | Self::Aborted(_) => {
+                (style.pick("✖", "!"), Paint::Bad)
+            }
             Self::Unobserved => (style.pick("◌", "~"), Paint::Warn),
         }
     }
@@ -111,7 +117,7 @@ impl State {
     pub(crate) fn label(&self) -> String {
         match self {
             Self::Unobserved => "Waiting for controller".to_owned(),
-            Self::Failed(_) => "Failed".to_owned(),
+            Self::Stalled(_) | Self::DeadlineExceeded(_) => "Failed".to_owned(),
             Self::Aborted(_) => "Aborted".to_owned(),
             Self::Held(hold) => format!("Paused at {}", point_name(hold)),
             Self::Complete => "Complete".to_owned(),
@@ -131,6 +137,14 @@ pub(crate) fn pause_point(hold: &Hold) -> String {
 /// The name of a declared pause point, with its group of nodes if it has one; else the name of the pod.
 pub(crate) fn point_name(hold: &Hold) -> String {
     hold.label()
+}
+
+/// The message of the condition if the progress deadline is exceeded.
+fn deadline_exceeded(status: &OrderedDeploymentStatus) -> Option<&str> {
+    let progress = status.condition(condition::PROGRESSING)?;
+    let exceeded =
+        progress.status == ConditionStatus::False && progress.reason == reason::PROGRESS_DEADLINE_EXCEEDED;
+    exceeded.then_some(progress.message.as_str())
 }
 
 /// The abort of the current rollout.
@@ -180,11 +194,11 @@ pub(crate) fn side(point: PausePoint) -> &'static str {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::State;
+    use super::Phase;
     use crate::testing::{observed_state, paused_before, pod};
 
-    fn state(status: &Value) -> State {
-        State::of(&observed_state(4, "web:2", status, &[]).deployment)
+    fn phase(status: &Value) -> Phase {
+        Phase::of(&observed_state(4, "web:2", status, &[]).deployment)
     }
 
     fn with(type_: &str, status: &str, reason: &str) -> Value {
@@ -197,11 +211,11 @@ mod tests {
 
     #[test]
     fn the_status_of_an_older_generation_is_not_used() {
-        assert_eq!(state(&Value::Null), State::Unobserved);
+        assert_eq!(phase(&Value::Null), Phase::Unobserved);
         let mut old = with("Complete", "True", "RolloutComplete");
-        assert_eq!(state(&old), State::Complete);
+        assert_eq!(phase(&old), Phase::Complete);
         old["observedGeneration"] = 1.into();
-        assert_eq!(state(&old), State::Unobserved);
+        assert_eq!(phase(&old), Phase::Unobserved);
     }
 
     #[test]
@@ -210,9 +224,9 @@ mod tests {
             ("Adopting", "Adopting", "kubectl ordered adopt deployment/web -n shop"),
             ("HandingBack", "Handing back", "kubectl ordered adopt deployment/web --back -n shop"),
         ] {
-            let found = state(&with("Progressing", "Unknown", reason));
+            let found = phase(&with("Progressing", "Unknown", reason));
             assert_eq!(found.label(), label);
-            let State::Migrating(migration) = found else { panic!("{found:?}") };
+            let Phase::Migrating(migration) = found else { panic!("{found:?}") };
             assert_eq!(
                 (migration.message.as_str(), migration.command("web", " -n shop")),
                 ("why", command.to_owned())
@@ -224,8 +238,8 @@ mod tests {
     fn a_failure_takes_precedence_over_a_hold() {
         let mut paused = paused_before(&pod("web:1", "cccccccc", "n2"));
         paused["conditions"] = with("Progressing", "False", "ProgressDeadlineExceeded")["conditions"].take();
-        assert_eq!(state(&paused), State::Failed("why".to_owned()));
-        assert_eq!(state(&with("Stalled", "True", "TemplateRefused")), State::Failed("why".to_owned()));
-        assert_eq!(state(&with("Progressing", "False", "Other")), State::Rolling);
+        assert_eq!(phase(&paused), Phase::DeadlineExceeded("why".to_owned()));
+        assert_eq!(phase(&with("Stalled", "True", "TemplateRefused")), Phase::Stalled("why".to_owned()));
+        assert_eq!(phase(&with("Progressing", "False", "Other")), Phase::Rolling);
     }
 }
