@@ -41,7 +41,7 @@ pub(crate) fn find() -> Result<Vec<String>> {
 /// The folders of all packages of the workspace.
 fn folders() -> Result<BTreeSet<PathBuf>> {
     let mut folders = BTreeSet::new();
-    for parent in [top(), top().join("crates")] {
+    for parent in [top(), top().join("crates"), top().join("e2e")] {
         for entry in fs::read_dir(&parent).with_context(|| format!("cannot list {}", parent.display()))? {
             folders.insert(entry?.path());
         }

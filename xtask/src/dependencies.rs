@@ -84,15 +84,18 @@ pub(crate) fn write_bills() -> Result<Vec<PathBuf>> {
     Ok(bills)
 }
 
+/// The manifests of the packages in this folder.
+fn manifests(folder: &str) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(top().join(folder))?;
+    let manifests = entries.map(|entry| Ok(entry?.path().join("Cargo.toml")));
+    manifests.filter(|found| found.as_ref().map_or(true, |path| path.exists())).collect()
+}
+
 /// Removes files of that name from the packages of the workspace.
 fn remove_all(top: &Path, name: &str) -> Result<()> {
-    let mut packages =
-        vec![top.to_owned(), top.join("e2e"), top.join("explore"), top.join("faults"), top.join("xtask")];
-    for entry in fs::read_dir(top.join("crates"))? {
-        packages.push(entry?.path());
-    }
-    for package in packages {
-        let file = package.join(name);
+    let packages = manifests("crates")?.into_iter().chain(manifests("e2e")?);
+    for manifest in packages.chain([top.join("Cargo.toml"), top.join("xtask/Cargo.toml")]) {
+        let file = manifest.with_file_name(name);
         if file.exists() {
             fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
         }
@@ -130,5 +133,20 @@ mod tests {
     fn a_failed_fetch_is_detected_by_its_status() {
         assert!(super::fetched(&mut Command::new("true")).unwrap());
         assert!(!super::fetched(&mut Command::new("false")).unwrap());
+    }
+
+    #[test]
+    fn the_product_does_not_depend_on_what_tests_it() {
+        for manifest in super::manifests("crates").unwrap() {
+            let text = std::fs::read_to_string(&manifest).unwrap();
+            let own = text.split("[dev-dependencies]").next().unwrap_or_default();
+            for proof in super::manifests("e2e").unwrap() {
+                let name = std::fs::read_to_string(proof).unwrap();
+                let name = name.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
+                let name = name.expect("a package has a name");
+                let depends = own.lines().any(|line| line.split(['.', ' ']).next() == Some(name));
+                assert!(!depends, "{} depends on {name}", manifest.display());
+            }
+        }
     }
 }

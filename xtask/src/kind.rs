@@ -58,8 +58,9 @@ mod tests {
     #[test]
     fn the_left_out_modules_exist() {
         for module in super::LEFT_OUT {
-            let path =
-                super::top().join("e2e/tests/it").join(module.trim_end_matches("::").replace("::", "/"));
+            let path = super::top()
+                .join("e2e/scenarios/tests/it")
+                .join(module.trim_end_matches("::").replace("::", "/"));
             assert!(path.is_dir() || path.with_extension("rs").is_file(), "{module}");
         }
     }

@@ -1,6 +1,6 @@
 //! Mutants: the controller with one deliberate mistake, which the fault campaign must catch. They show that the oracles work.
 //!
-//! Each mutant is a patch in `faults/mutants`, named after the promise that it breaks; a switch enables its mistake. Its
+//! Each mutant is a patch in `e2e/faults/mutants`, named after the promise that it breaks; a switch enables its mistake. Its
 //! first line names the oracles that must catch it: those of the campaign, or those of the exploration of small clusters. Other mutants
 //! are caught by tests: the line names a crate, a part of their names, and a part of what they print.
 //! All patches are applied to a copy of the checkout, which is built once; the product itself contains none of them.
@@ -64,7 +64,7 @@ pub(crate) fn hunt(wanted: &[&str]) -> Result<u32> {
 }
 
 fn folder() -> PathBuf {
-    top().join("faults/mutants")
+    top().join("e2e/faults/mutants")
 }
 
 /// What must catch a mutant.

@@ -11,7 +11,7 @@ const CONTROLLER: &str = "ordered-controller-manager";
 /// `cargo xtask specs`: runs them, and fails if one fails only with this controller.
 pub(crate) fn run_with(arguments: &[&str]) -> Result<()> {
     let folder = kubernetes::specs()?;
-    build_release(&["e2e", "ordereddeployment-controller"], &["specs", CONTROLLER])?;
+    build_release(&["scenarios", "ordereddeployment-controller"], &["specs", CONTROLLER])?;
     let mut specs = release_program("specs");
     specs.env("KUBECTL", kubectl::find()?).env("KUBEBUILDER_ASSETS", kubernetes::find()?);
     specs.env("E2E_CONTROLLER", release_program(CONTROLLER).get_program());

@@ -1,0 +1,248 @@
+//! The control plane of some rows: nodes, fast kubelet stand-ins, pods without an owner, and one controller at a time.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, ResourceExt};
+use ordereddeployment_sandbox::NodeSpec;
+use scenarios::real::{BuiltIn, ControlPlane};
+use scenarios::{Manager, Server, Setting, TestCluster};
+use serde_json::{Value, json};
+
+use crate::contender::{Contender, deployments};
+use crate::metrics;
+use crate::null;
+use crate::observer::{LIMIT, Observer};
+use crate::process::Process;
+use crate::workload::Bounds;
+
+/// How many pods fit on a node.
+const PODS_PER_NODE: usize = 500;
+/// The controllers of a Deployment. They run in a process of their own: the other 30 controllers of kube-controller-manager would
+/// be part of its CPU time and memory.
+const BUILT_IN: &str = "deployment,replicaset";
+/// The arguments of kube-controller-manager against client limits.
+const UNLIMITED: [&str; 2] = ["--kube-api-qps=10000", "--kube-api-burst=20000"];
+/// The namespace of the other pods.
+const OTHERS: &str = "others";
+
+/// What a control plane has. Rows of one shape share a control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// How many pods without an owner exist.
+    pub others: usize,
+    /// How many more pods the nodes can run.
+    pub room: usize,
+    /// Time from the assignment of a pod to Ready.
+    pub ready_delay: Duration,
+}
+
+/// The servers.
+pub struct Cluster {
+    pub test_cluster: TestCluster,
+    probes: AtomicU32,
+}
+
+/// A controller that runs.
+pub struct Running {
+    /// Its process; the null driver has none.
+    pub process: Option<Process>,
+    /// The ordereddeployment controller.
+    pub manager: Option<Manager>,
+    /// Where its metrics are, once it has synced.
+    pub metrics: Option<SocketAddr>,
+    built_in: Vec<BuiltIn>,
+}
+
+impl Running {
+    /// The driver without a controller.
+    pub fn nothing() -> Self {
+        Self { process: None, manager: None, metrics: None, built_in: Vec::new() }
+    }
+
+    /// Kills it. Returns after it has ended.
+    pub async fn kill(self) -> Result<()> {
+        if let Some(manager) = self.manager {
+            manager.kill().await?;
+        }
+        self.built_in.into_iter().try_for_each(BuiltIn::kill)
+    }
+}
+
+impl Cluster {
+    /// Starts the servers without a controller, and creates the other pods.
+    pub async fn start(shape: Shape) -> Result<Self> {
+        let nodes = |pool: &'static str, pods: usize| {
+            let node = move |number| NodeSpec {
+                pods_capacity: PODS_PER_NODE.try_into().unwrap_or(u32::MAX),
+                // The scheduler adds no pods to those of the others.
+                unschedulable: pool == OTHERS,
+                ..NodeSpec::in_pool(&node(pool, number), pool)
+            };
+            (0..pods.div_ceil(PODS_PER_NODE)).map(node)
+        };
+        let arguments = [
+            "--kube-api-qps=10000",
+            "--kube-api-burst=20000",
+            // Under load heartbeats may be late.
+            "--node-monitor-grace-period=10m",
+        ];
+        let setting = Setting {
+            nodes: nodes("bench", shape.room).chain(nodes(OTHERS, shape.others)).collect(),
+            ready_delay: shape.ready_delay,
+            termination_delay: Duration::ZERO,
+            built_in_controllers: "*,-deployment,-replicaset".to_owned(),
+            controller_manager_arguments: arguments.map(str::to_owned).to_vec(),
+            ..Setting::default()
+        };
+        let test_cluster = TestCluster::with(Server::Real, setting).await?.with_timeout(LIMIT);
+        let cluster = Self { test_cluster, probes: AtomicU32::new(0) };
+        cluster.create_others(shape.others).await?;
+        Ok(cluster)
+    }
+
+    /// The control plane.
+    pub fn plane(&self) -> Result<&ControlPlane> {
+        self.test_cluster.control_plane().context("this is no real control plane")
+    }
+
+    /// Starts the controller of that contender, with a direct connection and without client limits, and waits until it has read
+    /// everything.
+    pub async fn run(&self, contender: Contender) -> Result<Running> {
+        let mut running = self.spawn(contender, &[])?;
+        self.until_synced(&mut running).await?;
+        Ok(running)
+    }
+
+    /// Starts the controller with additional arguments, without any wait.
+    pub fn spawn(&self, contender: Contender, arguments: &[&str]) -> Result<Running> {
+        match contender {
+            Contender::Ours => {
+                let arguments = [&["--kube-api-qps=0"], arguments].concat();
+                Running::of_manager(self.test_cluster.start_manager_beside_the_proxy(&arguments)?)
+            }
+            Contender::BuiltIn => {
+                let built_in = self.start_built_in(BUILT_IN, arguments)?;
+                let process = Some(Process::of(built_in.id()?));
+                Ok(Running { process, built_in: vec![built_in], ..Running::nothing() })
+            }
+            Contender::Null => Ok(Running::nothing()),
+            Contender::Plain => {
+                let built_in = vec![self.start_built_in("deployment", arguments)?];
+                // No built-in controller of ReplicaSets runs here: nothing to wait for.
+                let arguments = ["--kube-api-qps=0", "--controllers=replicaset", "--force"];
+                let manager = self.test_cluster.start_manager_beside_the_proxy(&arguments)?;
+                Ok(Running { built_in, ..Running::of_manager(manager)? })
+            }
+            Contender::BuiltInSets => {
+                let sets = self.start_built_in("replicaset", arguments)?;
+                let process = Some(Process::of(sets.id()?));
+                let built_in = vec![self.start_built_in("deployment", arguments)?, sets];
+                Ok(Running { process, built_in, ..Running::nothing() })
+            }
+        }
+    }
+
+    fn start_built_in(&self, controllers: &str, arguments: &[&str]) -> Result<BuiltIn> {
+        self.test_cluster.start_built_in_apart(controllers, &[&UNLIMITED[..], arguments].concat())
+    }
+
+    /// Waits until the controller has read everything.
+    pub async fn until_synced(&self, running: &mut Running) -> Result<()> {
+        if let Some(manager) = &mut running.manager {
+            running.metrics = Some(metrics::address(&manager.until_logged(metrics::LOGGED).await?)?);
+            manager.until_logged("every watch has synced").await?;
+        }
+        if !running.built_in.is_empty() {
+            self.until_built_in_works().await?;
+        }
+        Ok(())
+    }
+
+    /// The built-in controllers do not say when they have read everything: they work then.
+    async fn until_built_in_works(&self) -> Result<()> {
+        let name = format!("probe-{}", self.probes.fetch_add(1, Ordering::Relaxed));
+        Contender::BuiltIn.create(&self.test_cluster, &name, 0, Bounds::STRICT).await?;
+        let sets: Api<ReplicaSet> =
+            Api::namespaced(self.test_cluster.client.clone(), &self.test_cluster.namespace);
+        let is_known = |sets: &[ReplicaSet]| {
+            sets.iter().any(|set| {
+                set.name_any().starts_with(&name)
+                    && set.status.as_ref().is_some_and(|status| status.observed_generation.is_some())
+            })
+        };
+        self.test_cluster.until_all(sets, "known to the built-in controllers", is_known).await?;
+        deployments(&self.test_cluster).delete(&name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    /// Removes a namespace with everything in it. Returns after it is gone.
+    pub async fn remove(&self, test_cluster: &TestCluster) -> Result<()> {
+        test_cluster.clear().await?;
+        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> =
+            Api::all(self.test_cluster.client.clone());
+        let named = ListParams::default().fields(&format!("metadata.name={}", test_cluster.namespace));
+        let limit = tokio::time::Instant::now() + LIMIT;
+        while !namespaces.list(&named).await?.items.is_empty() {
+            anyhow::ensure!(tokio::time::Instant::now() < limit, "{} is not removed", test_cluster.namespace);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+
+    /// Creates the pods without an owner, on nodes of their own.
+    async fn create_others(&self, others: usize) -> Result<()> {
+        if others == 0 {
+            return Ok(());
+        }
+        let test_cluster = self.test_cluster.apart(OTHERS).await?;
+        let observer = Observer::start(&test_cluster.client, &test_cluster.namespace);
+        null::create_pods(&test_cluster, (0..others).map(other)).await?;
+        observer.until_created(others).await.map(drop)
+    }
+}
+
+impl Running {
+    fn of_manager(manager: Manager) -> Result<Self> {
+        let process = Some(Process::of(manager.id().context("the controller has ended")?));
+        Ok(Self { process, manager: Some(manager), ..Self::nothing() })
+    }
+}
+
+fn node(pool: &str, number: usize) -> String {
+    format!("{pool}-{number}")
+}
+
+/// A pod without an owner, about as large as one of an ordinary service.
+fn other(number: usize) -> Value {
+    let container = |name: &str| {
+        let variable =
+            |number| json!({"name": format!("VARIABLE_{number}"), "value": format!("value-{number}")});
+        json!({
+            "name": name, "image": format!("registry.example/{name}:1.0.0"),
+            "env": (0..10).map(variable).collect::<Vec<_>>(),
+            "ports": [{"name": "http", "containerPort": 8080}],
+            "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080}},
+            "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}, "limits": {"memory": "1Gi"}},
+            "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        })
+    };
+    json!({
+        "metadata": {
+            "name": format!("other-{number:05}"),
+            "labels": {"app": "other", "revision": "1", "team": "others", "tier": "backend"},
+            "annotations": {"prometheus.io/scrape": "true", "prometheus.io/port": "8080"},
+        },
+        "spec": {
+            // Without the scheduler, which is the slowest part of the start of so many pods.
+            "nodeName": node(OTHERS, number / PODS_PER_NODE),
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container("main"), container("sidecar")],
+            "volumes": [{"name": "data", "emptyDir": {}}],
+        },
+    })
+}

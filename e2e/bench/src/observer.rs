@@ -1,0 +1,252 @@
+//! The pods of a row, as a watch shows them: every change of every pod, in the order of the commits.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use futures::{StreamExt, pin_mut};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client, ResourceExt};
+use kube_runtime::watcher::{self, Event};
+use scenarios::is_ready;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::workload::{APP, REVISION};
+
+/// How long a row may take.
+pub const LIMIT: Duration = Duration::from_secs(900);
+
+/// A pod.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    pub app: String,
+    pub revision: u32,
+    pub ready: bool,
+    pub terminating: bool,
+}
+
+/// The pods of one object, and the extremes since the last reset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many pods are not terminating.
+    active: usize,
+    /// How many of them are ready.
+    ready: usize,
+    /// The least number of ready pods.
+    pub least_ready: usize,
+    /// The largest number of active pods.
+    pub most_active: usize,
+}
+
+impl Tally {
+    fn count(&mut self) {
+        self.least_ready = self.least_ready.min(self.ready);
+        self.most_active = self.most_active.max(self.active);
+    }
+}
+
+/// All pods so far, and when they changed.
+#[derive(Debug, Default)]
+pub struct State {
+    pods: BTreeMap<String, Observed>,
+    /// How many active pods are ready, by revision.
+    ready: BTreeMap<u32, usize>,
+    /// The counts of each object.
+    pub tallies: BTreeMap<String, Tally>,
+    /// Names of old pods, in the order in which their deletion began, with its time.
+    pub deletions: Vec<(String, Instant)>,
+    /// How many pods of the second revision were created, ready or not.
+    pub created: usize,
+    changed: Option<Instant>,
+    error: Option<String>,
+}
+
+impl State {
+    /// How many active pods are of that revision and ready.
+    pub fn ready_of(&self, revision: u32) -> usize {
+        self.ready.get(&revision).copied().unwrap_or_default()
+    }
+
+    /// How many pods exist, terminating ones included.
+    pub fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// The names of all pods.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.pods.keys()
+    }
+
+    /// A pod as the watch shows it now; `None`: it is gone. Counts are adjusted, since a row may have many pods.
+    pub fn change(&mut self, name: String, now: Option<Observed>) {
+        self.changed = Some(Instant::now());
+        let before = match now.clone() {
+            Some(now) => self.pods.insert(name.clone(), now),
+            None => self.pods.remove(&name),
+        };
+        if before.is_none() && now.as_ref().is_some_and(|pod| pod.revision == 2) {
+            self.created += 1;
+        }
+        let active = |pod: Option<Observed>| pod.filter(|pod| !pod.terminating);
+        let (before, now) = (active(before), active(now));
+        if let Some(pod) = &before
+            && pod.revision == 1
+            && now.is_none()
+        {
+            self.deletions.push((name, Instant::now()));
+        }
+        if let Some(pod) = &before {
+            *self.ready.entry(pod.revision).or_default() -= usize::from(pod.ready);
+            let tally = self.tallies.entry(pod.app.clone()).or_default();
+            tally.active -= 1;
+            tally.ready -= usize::from(pod.ready);
+        }
+        if let Some(pod) = &now {
+            *self.ready.entry(pod.revision).or_default() += usize::from(pod.ready);
+            let tally = self.tallies.entry(pod.app.clone()).or_default();
+            tally.active += 1;
+            tally.ready += usize::from(pod.ready);
+        }
+        for pod in [before, now].into_iter().flatten() {
+            self.tallies.entry(pod.app).or_default().count();
+        }
+    }
+
+    /// Resets what is counted: a new phase of the row begins.
+    pub fn reset(&mut self) {
+        self.deletions.clear();
+        self.created = 0;
+        for tally in self.tallies.values_mut() {
+            (tally.least_ready, tally.most_active) = (tally.ready, tally.active);
+        }
+    }
+}
+
+fn observed(pod: &Pod) -> Observed {
+    Observed {
+        app: pod.labels().get(APP).cloned().unwrap_or_default(),
+        revision: pod.labels().get(REVISION).and_then(|text| text.parse().ok()).unwrap_or_default(),
+        ready: is_ready(pod),
+        terminating: pod.metadata.deletion_timestamp.is_some(),
+    }
+}
+
+/// A watch of the pods of one namespace. Dropping it ends the watch.
+pub struct Observer {
+    state: watch::Sender<State>,
+    task: JoinHandle<()>,
+}
+
+impl Observer {
+    /// Starts to observe.
+    pub fn start(client: &Client, namespace: &str) -> Self {
+        let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+        let state = watch::Sender::new(State::default());
+        let sender = state.clone();
+        let task = tokio::spawn(async move {
+            let events = watcher::watcher(pods, watcher::Config::default());
+            pin_mut!(events);
+            while let Some(event) = events.next().await {
+                sender.send_modify(|state| match event {
+                    Ok(Event::Apply(pod) | Event::InitApply(pod)) => {
+                        state.change(pod.name_any(), Some(observed(&pod)));
+                    }
+                    Ok(Event::Delete(pod)) => state.change(pod.name_any(), None),
+                    Ok(Event::Init | Event::InitDone) => {}
+                    // A second list would hide deletions.
+                    Err(error) => state.error = Some(error.to_string()),
+                });
+            }
+        });
+        Self { state, task }
+    }
+
+    /// Begins a new phase of the row.
+    pub fn reset(&self) {
+        self.state.send_modify(State::reset);
+    }
+
+    /// Reads the state.
+    pub fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.state.borrow())
+    }
+
+    /// Waits until the state satisfies this. Returns when the last change was observed.
+    pub async fn until(&self, what: &str, wanted: impl Fn(&State) -> bool) -> Result<Instant> {
+        let mut state = self.state.subscribe();
+        let wait = state.wait_for(|state| state.error.is_some() || wanted(state));
+        let found = tokio::time::timeout(LIMIT, wait).await;
+        let found = found.with_context(|| format!("{what}: not within {} s", LIMIT.as_secs()))??;
+        if let Some(error) = &found.error {
+            bail!("the watch of pods failed: {error}");
+        }
+        Ok(found.changed.unwrap_or_else(Instant::now))
+    }
+
+    /// Waits until all of these pods of the first revision are ready.
+    pub async fn until_created(&self, pods: usize) -> Result<Instant> {
+        self.until("all pods are ready", |state| state.ready_of(1) == pods).await
+    }
+
+    /// Waits until all pods are of the second revision and ready, and no others exist.
+    pub async fn until_replaced(&self, pods: usize) -> Result<Instant> {
+        self.until("all pods are replaced", |state| state.ready_of(2) == pods && state.len() == pods).await
+    }
+
+    /// Waits until more than this number of pods of that revision are ready. Returns the number.
+    pub async fn more_ready(&self, revision: u32, than: usize) -> Result<usize> {
+        self.until("another pod is ready", |state| state.ready_of(revision) > than).await?;
+        Ok(self.read(|state| state.ready_of(revision)))
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::{Observed, State};
+
+    /// A pod of the object `web`.
+    pub fn pod(revision: u32, ready: bool, terminating: bool) -> Observed {
+        Observed { app: "web".to_owned(), revision, ready, terminating }
+    }
+
+    #[test]
+    fn counts_follow_the_pods() {
+        let mut state = State::default();
+        state.change("a".to_owned(), Some(pod(1, true, false)));
+        state.change("b".to_owned(), Some(pod(1, true, false)));
+        state.reset();
+        for (name, now) in [
+            ("c", Some(pod(2, true, false))),
+            ("a", Some(pod(1, true, true))),
+            ("a", None),
+            ("b", None),
+            ("d", Some(pod(2, false, false))),
+            ("d", None),
+        ] {
+            state.change(name.to_owned(), now);
+        }
+        let deleted: Vec<&str> = state.deletions.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(deleted, ["a", "b"]);
+        assert_eq!((state.ready_of(1), state.ready_of(2), state.len()), (0, 1, 1));
+        let tally = state.tallies["web"];
+        assert_eq!((state.created, tally.least_ready, tally.most_active), (2, 1, 3));
+    }
+
+    #[test]
+    fn each_object_is_counted_alone() {
+        let mut state = State::default();
+        state.change("a".to_owned(), Some(pod(1, true, false)));
+        let other = Observed { app: "api".to_owned(), ..pod(1, true, false) };
+        state.change("b".to_owned(), Some(other));
+        state.reset();
+        state.change("a".to_owned(), None);
+        assert_eq!((state.tallies["web"].least_ready, state.tallies["api"].least_ready), (0, 1));
+    }
+}

@@ -1,0 +1,325 @@
+//! The rows: what is measured, and how.
+
+mod beside;
+mod latency;
+mod memory;
+mod rest;
+mod rollout;
+mod storm;
+mod takeover;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use scenarios::TestCluster;
+use scenarios::real::Mark;
+use serde_json::json;
+
+use crate::cluster::{Cluster, Shape};
+use crate::contender::Contender;
+use crate::results::{How, Measured, Outcome, count};
+use crate::workload::Bounds;
+
+/// How many pods are annotated at the same time.
+const PARALLEL: usize = 16;
+
+/// What a row does.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    /// All pods of one object are created.
+    Creation { pods: usize },
+    /// All pods of one object are replaced.
+    Rollout { pods: usize, bounds: Bounds, priorities: Priorities },
+    /// All pods of one object are created and half of them deleted.
+    Beside { pods: usize },
+    /// Memory at rest, after churn and during a relist, with that many objects of 100 pods.
+    Memory { objects: usize },
+    /// All objects are updated at once.
+    Storm { objects: usize, pods: usize },
+    /// Objects of one pod, and nothing changes.
+    Rest { objects: usize, minutes: u64 },
+    /// The controller starts when there is work to do.
+    Restart,
+    /// The leader is killed when there is work to do.
+    Failover,
+    /// From a watch event to the request that answers it.
+    Latency,
+}
+
+/// Which priorities the pods of an OrderedDeployment get. The other contenders have no order.
+#[derive(Clone, Copy, Debug)]
+enum Priorities {
+    /// Each pod has its own.
+    Own,
+    /// Groups of pods have the same.
+    Groups(usize),
+}
+
+/// A row of the report.
+#[derive(Debug)]
+pub struct Row {
+    pub name: String,
+    pub question: String,
+    pub shape: Shape,
+    /// Whether only `--large` measures it.
+    pub large: bool,
+    work: Work,
+    contenders: Vec<Contender>,
+    /// The largest useful number of rounds: some rows take long.
+    most_rounds: usize,
+}
+
+/// One run of one contender.
+struct Run<'a> {
+    cluster: &'a Cluster,
+    /// Its own namespace.
+    test_cluster: TestCluster,
+    contender: Contender,
+}
+
+/// All rows, in the order of the report.
+pub fn rows() -> Vec<Row> {
+    let mut rows = rollouts();
+    rows.extend(latencies());
+    for (others, name, text) in [(10_000, "10k", "10,000"), (50_000, "50k", "50,000")] {
+        rows.extend(beside_others(others, name, text));
+    }
+    rows.extend(many_objects());
+    rows.extend(plain_deployments());
+    rows
+}
+
+/// A row that takes long: only `--large` measures it, in one round.
+fn once(row: Row) -> Row {
+    Row { large: true, most_rounds: 1, ..row }
+}
+
+const BOTH: [Contender; 2] = [Contender::Ours, Contender::BuiltIn];
+
+fn row(name: &str, question: &str, work: Work, room: usize) -> Row {
+    Row {
+        name: name.to_owned(),
+        question: question.to_owned(),
+        shape: Shape { others: 0, room, ready_delay: Duration::ZERO },
+        large: false,
+        work,
+        contenders: Contender::ALL.to_vec(),
+        most_rounds: usize::MAX,
+    }
+}
+
+fn rollouts() -> Vec<Row> {
+    let strict = |pods| Work::Rollout { pods, bounds: Bounds::STRICT, priorities: Priorities::Own };
+    let bulk =
+        Work::Rollout { pods: 1000, bounds: Bounds::quarter(1000), priorities: Priorities::Groups(10) };
+    let slow =
+        row("strict-100-slow", "Strict rollout, 100 pods that are ready after 0.2 s", strict(100), 500);
+    vec![
+        row("strict-100", "Strict rollout (maxSurge 1, maxUnavailable 0), 100 pods", strict(100), 3000),
+        row("strict-400", "Strict rollout, 400 pods", strict(400), 3000),
+        once(row("strict-1600", "Strict rollout, 1,600 pods", strict(1600), 3000)),
+        row("bulk-1000", "Bulk rollout (maxSurge 25%, maxUnavailable 25%), 1,000 pods", bulk, 3000),
+        row("creation-400", "First creation, 400 pods", Work::Creation { pods: 400 }, 3000),
+        Row { shape: Shape { ready_delay: Duration::from_millis(200), ..slow.shape }, ..slow },
+    ]
+}
+
+fn latencies() -> Vec<Row> {
+    let failover = "The leader is killed (lease of 15 s): time until the first write of the other replica";
+    vec![
+        Row {
+            contenders: vec![Contender::Ours],
+            ..row("latency", "Time from a watch event to the request that answers it", Work::Latency, 3000)
+        },
+        Row { contenders: BOTH.to_vec(), ..row("failover", failover, Work::Failover, 3000) },
+    ]
+}
+
+fn beside_others(others: usize, name: &str, text: &str) -> Vec<Row> {
+    let large = others > 10_000;
+    let beside = |kind: &str, question: String, work| {
+        let row = row(&format!("{kind}-{name}"), &question, work, 5000);
+        let row = Row { shape: Shape { others, ..row.shape }, contenders: BOTH.to_vec(), ..row };
+        if large { once(row) } else { row }
+    };
+    let mut rows = vec![
+        beside(
+            "beside",
+            format!("400 creates and 200 deletes beside {text} other pods"),
+            Work::Beside { pods: 400 },
+        ),
+        Row {
+            // Each round takes two minutes, and the values hardly differ.
+            most_rounds: 1,
+            ..beside(
+                "memory",
+                format!("Memory beside {text} other pods, with one object of 100 pods"),
+                Work::Memory { objects: 1 },
+            )
+        },
+    ];
+    if large {
+        rows.push(beside(
+            "restart",
+            format!("Start beside {text} other pods: time until the first write"),
+            Work::Restart,
+        ));
+    }
+    rows
+}
+
+fn many_objects() -> Vec<Row> {
+    let large = |name, question, work, room| {
+        once(Row { contenders: BOTH.to_vec(), ..row(name, question, work, room) })
+    };
+    vec![
+        large("memory-own-10k", "Memory with 100 objects of 100 pods", Work::Memory { objects: 100 }, 25_000),
+        large(
+            "storm",
+            "1,000 objects of 10 pods, all updated at once",
+            Work::Storm { objects: 1000, pods: 10 },
+            25_000,
+        ),
+        large(
+            "rest",
+            "10,000 objects of one pod at rest, for 10 minutes",
+            Work::Rest { objects: 10_000, minutes: 10 },
+            25_000,
+        ),
+    ]
+}
+
+/// Plain Deployments: the built-in deployment controller runs, and either of the controllers of ReplicaSets.
+fn plain_deployments() -> Vec<Row> {
+    let strict = Work::Rollout { pods: 100, bounds: Bounds::STRICT, priorities: Priorities::Own };
+    let bulk =
+        Work::Rollout { pods: 1000, bounds: Bounds::quarter(1000), priorities: Priorities::Groups(10) };
+    let beside = |row: Row| Row { shape: Shape { others: 10_000, ..row.shape }, ..once(row) };
+    let rows = vec![
+        row("plain-strict-100", "Strict rollout, 100 pods of a plain Deployment", strict, 3000),
+        row("plain-bulk-1000", "Bulk rollout, 1,000 pods of a plain Deployment", bulk, 3000),
+        beside(row(
+            "plain-beside-10k",
+            "400 creates and 200 deletes of a plain Deployment beside 10,000 other pods",
+            Work::Beside { pods: 400 },
+            5000,
+        )),
+        beside(row(
+            "plain-memory-10k",
+            "Memory beside 10,000 other pods, with one plain Deployment of 100 pods",
+            Work::Memory { objects: 1 },
+            5000,
+        )),
+    ];
+    rows.into_iter()
+        .map(|row| Row { contenders: Contender::OF_PLAIN.to_vec(), most_rounds: 1, ..row })
+        .collect()
+}
+
+impl Row {
+    /// How many rounds of these are useful.
+    pub fn rounds(&self, rounds: usize) -> usize {
+        rounds.min(self.most_rounds)
+    }
+
+    /// Measures it: all contenders in turn, in alternating order.
+    pub async fn measure(&self, cluster: &Cluster, how: How) -> Result<Measured> {
+        let (name, question) = (self.name.clone(), self.question.clone());
+        let rounds = how.rounds;
+        let mut measured = Measured { name, question, how, values: BTreeMap::new(), broken: BTreeMap::new() };
+        for round in 0..rounds {
+            let mut contenders = self.contenders.clone();
+            if round % 2 == 1 {
+                contenders.reverse();
+            }
+            if let Work::Rest { objects, minutes } = self.work {
+                let found = rest::rest(cluster, &contenders, objects, minutes).await;
+                for (contender, outcome) in found.with_context(|| self.name.clone())? {
+                    self.show(contender, &outcome);
+                    measured.add(contender, outcome);
+                }
+                continue;
+            }
+            for contender in contenders {
+                let namespace = format!("{}-{round}-{contender:?}", self.name).to_lowercase();
+                let test_cluster = cluster.test_cluster.apart(&namespace).await?;
+                let run = Run { cluster, test_cluster, contender };
+                let outcome = self.run(&run).await;
+                let outcome =
+                    outcome.with_context(|| format!("{}, {contender}, round {}", self.name, round + 1))?;
+                self.show(contender, &outcome);
+                measured.add(contender, outcome);
+                cluster.remove(&run.test_cluster).await?;
+            }
+        }
+        Ok(measured)
+    }
+
+    async fn run(&self, run: &Run<'_>) -> Result<Outcome> {
+        match self.work {
+            Work::Creation { pods } => run.creation(pods).await,
+            Work::Rollout { pods, bounds, priorities } => run.rollout(pods, bounds, priorities).await,
+            Work::Beside { pods } => run.beside(pods).await,
+            Work::Memory { objects } => run.memory(objects).await,
+            Work::Storm { objects, pods } => run.storm(objects, pods).await,
+            Work::Rest { .. } => anyhow::bail!("all contenders rest at the same time"),
+            Work::Restart => run.restart().await,
+            Work::Failover => run.failover().await,
+            Work::Latency => run.latency().await,
+        }
+    }
+
+    fn show(&self, contender: Contender, outcome: &Outcome) {
+        match outcome {
+            Outcome::Kept(values) => {
+                for (metric, value) in values {
+                    eprintln!("{}: {contender}, {}: {value:.2}", self.name, metric.title());
+                }
+            }
+            Outcome::Broken(promise) => eprintln!("{}: {contender}: no result: {promise}", self.name),
+        }
+    }
+}
+
+impl Run<'_> {
+    fn mark(&self) -> Result<Mark> {
+        self.cluster.plane()?.mark()
+    }
+}
+
+/// Annotates these pods of a namespace, each with its value.
+async fn annotate(
+    test_cluster: &TestCluster,
+    key: &str,
+    values: impl IntoIterator<Item = (String, String)>,
+) -> Result<()> {
+    let pods: &Api<Pod> = &Api::namespaced(test_cluster.client.clone(), &test_cluster.namespace);
+    let annotate = async |(name, value): (String, String)| -> Result<()> {
+        let patch = json!({"metadata": {"annotations": {key: value}}});
+        let done = pods.patch_metadata(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        done.map(drop).with_context(|| format!("cannot annotate {name}"))
+    };
+    stream::iter(values).map(annotate).buffer_unordered(PARALLEL).try_collect().await
+}
+
+fn rate(pods: usize, begin: Instant, end: Instant) -> f64 {
+    count(pods) / end.duration_since(begin).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::rows;
+
+    #[test]
+    fn rows_have_names_of_their_own() {
+        let names: BTreeSet<String> = rows().into_iter().map(|row| row.name).collect();
+        assert_eq!(names.len(), rows().len());
+    }
+}

@@ -1,0 +1,157 @@
+//! Rollouts and first creations: rates, requests, and whether every promise was kept.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use anyhow::Result;
+use ordereddeployment_api::names::annotation;
+use scenarios::{Request, TestCluster};
+
+use super::{Priorities, Run, annotate, rate};
+use crate::contender::Contender;
+use crate::null;
+use crate::observer::Observer;
+use crate::promises;
+use crate::results::{Metric, Outcome, Values, count};
+use crate::workload::{Bounds, NAME};
+
+impl Run<'_> {
+    pub(super) async fn creation(&self, pods: usize) -> Result<Outcome> {
+        let running = self.cluster.run(self.contender).await?;
+        let observer = Observer::start(&self.test_cluster.client, &self.test_cluster.namespace);
+        let begin = Instant::now();
+        self.contender.create(&self.test_cluster, NAME, pods, Bounds::STRICT).await?;
+        let end = observer.until_created(pods).await?;
+        running.kill().await?;
+        Ok(Outcome::Kept(Values::from([(Metric::PodsPerSecond, rate(pods, begin, end))])))
+    }
+
+    pub(super) async fn rollout(
+        &self,
+        pods: usize,
+        bounds: Bounds,
+        priorities: Priorities,
+    ) -> Result<Outcome> {
+        let running = self.cluster.run(self.contender).await?;
+        let observer = Observer::start(&self.test_cluster.client, &self.test_cluster.namespace);
+        self.contender.create(&self.test_cluster, NAME, pods, bounds).await?;
+        observer.until_created(pods).await?;
+        self.contender.until_reported(&self.test_cluster, NAME, pods).await?;
+        let priorities = if self.contender.has_order() {
+            Some(prioritise(&self.test_cluster, &observer, priorities).await?)
+        } else {
+            None
+        };
+        let mark = self.mark()?;
+        observer.reset();
+        let begin = Instant::now();
+        match self.contender {
+            Contender::Null => null::roll_out(&self.test_cluster, &observer, pods, bounds).await?,
+            contender => contender.roll_out(&self.test_cluster, NAME).await?,
+        }
+        let end = observer.until_replaced(pods).await?;
+        let requests = self.cluster.plane()?.requests_since(mark).await?;
+        running.kill().await?;
+        let broken =
+            observer.read(|state| promises::broken(state, pods, bounds, self.contender, priorities.as_ref()));
+        if let Some(broken) = broken {
+            return Ok(Outcome::Broken(broken));
+        }
+        let mut values = self.requests_a_pod(&requests, pods);
+        let (wasted, above, last_tenth) = observer.read(|state| {
+            let at = state.deletions.get(pods - pods / 10).map(|(_, at)| *at);
+            (state.created - pods, promises::above_ceiling(state, pods, bounds), at)
+        });
+        let all = rate(pods, begin, end);
+        let sent = values.get(&Metric::RequestsPerPod).copied().unwrap_or_default();
+        values.extend([
+            (Metric::PodsPerSecond, all),
+            (Metric::WastedCreates, count(wasted)),
+            (Metric::AboveCeiling, count(above)),
+            (Metric::RequestsPerSecond, sent * all),
+        ]);
+        if let Some(at) = last_tenth {
+            values.insert(Metric::LastTenth, rate(pods / 10, at, end) / all);
+        }
+        Ok(Outcome::Kept(values))
+    }
+
+    /// The requests of the contender in its namespace, divided by the number of pods.
+    fn requests_a_pod(&self, requests: &[Request], pods: usize) -> Values {
+        let mut counts = BTreeMap::from([
+            (Metric::RequestsPerPod, 0),
+            (Metric::CreatesPerPod, 0),
+            (Metric::DeletesPerPod, 0),
+            (Metric::OtherWritesPerPod, 0),
+            (Metric::ReadsPerPod, 0),
+            (Metric::ConflictsPerPod, 0),
+        ]);
+        let inside = |request: &&Request| request.namespace.as_deref() == Some(&self.test_cluster.namespace);
+        let sent = requests.iter().filter(inside).filter(|request| self.contender.sent(request));
+        for request in sent {
+            if let Some(kind) = kind(request) {
+                *counts.entry(kind).or_default() += 1;
+                *counts.entry(Metric::RequestsPerPod).or_default() += 1;
+            }
+            if request.code == 409 {
+                *counts.entry(Metric::ConflictsPerPod).or_default() += 1;
+            }
+        }
+        counts.into_iter().map(|(metric, number)| (metric, count(number) / count(pods))).collect()
+    }
+}
+
+/// What a request counts as. Watches are no requests: they last longer than the rollout.
+fn kind(request: &Request) -> Option<Metric> {
+    let is_pod = request.plural == "pods" && request.subresource.is_none();
+    match request.verb.as_str() {
+        "watch" => None,
+        "create" if is_pod => Some(Metric::CreatesPerPod),
+        "delete" if is_pod => Some(Metric::DeletesPerPod),
+        "get" | "list" => Some(Metric::ReadsPerPod),
+        _ => Some(Metric::OtherWritesPerPod),
+    }
+}
+
+/// Gives every pod a priority, unrelated to its name.
+async fn prioritise(
+    test_cluster: &TestCluster,
+    observer: &Observer,
+    priorities: Priorities,
+) -> Result<BTreeMap<String, i32>> {
+    let names: Vec<String> = observer.read(|state| state.names().cloned().collect());
+    let all = i32::try_from(names.len())?;
+    let groups = match priorities {
+        Priorities::Own => all,
+        Priorities::Groups(groups) => i32::try_from(groups)?,
+    };
+    // A prime that divides no number of pods here: each priority equally often.
+    let priorities: BTreeMap<String, i32> =
+        names.into_iter().zip((0..all).map(|place| place * 7919 % all % groups)).collect();
+    let values = priorities.iter().map(|(name, priority)| (name.clone(), priority.to_string()));
+    annotate(test_cluster, annotation::DELETE_PRIORITY, values).await?;
+    Ok(priorities)
+}
+
+#[cfg(test)]
+mod tests {
+    use scenarios::Request;
+
+    use super::kind;
+    use crate::results::Metric;
+
+    #[test]
+    fn requests_are_counted_by_what_they_do() {
+        let request = |verb: &str, plural: &str| Request {
+            verb: verb.to_owned(),
+            plural: plural.to_owned(),
+            ..Request::default()
+        };
+        assert_eq!(kind(&request("watch", "pods")), None);
+        assert_eq!(kind(&request("create", "pods")), Some(Metric::CreatesPerPod));
+        assert_eq!(kind(&request("create", "events")), Some(Metric::OtherWritesPerPod));
+        assert_eq!(kind(&request("delete", "pods")), Some(Metric::DeletesPerPod));
+        assert_eq!(kind(&request("update", "replicasets")), Some(Metric::OtherWritesPerPod));
+        assert_eq!(kind(&request("list", "pods")), Some(Metric::ReadsPerPod));
+    }
+}

@@ -1,0 +1,182 @@
+//! `cargo xtask explore`: runs the planner in every reachable state of small clusters.
+//!
+//! The rules of `e2e/oracle` check each decision. Without further faults, every order of expected events must end in a state that the
+//! contract allows, and must not contain a cycle. No API server is simulated: the campaign of faults does that.
+
+mod case;
+mod display;
+mod events;
+mod pods;
+mod search;
+mod state;
+mod statuses;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use case::{Case, Depth, cases};
+use clap::Parser;
+use search::{Finding, Outcome, explore};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Explores small clusters with the planner.
+///
+/// Each cluster starts with a rollout that is about to begin. A broken rule is printed once, with its shortest trace.
+#[derive(Debug, Parser)]
+#[command(name = "explore")]
+struct Arguments {
+    /// Explore only the part that every check of the repository explores, in less than two minutes.
+    #[arg(long)]
+    bounded: bool,
+    /// How many clusters are explored in parallel. The default is the number of processors.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Exit with success when that oracle finds a violation, and with failure if it finds none.
+    #[arg(long, value_name = "ORACLE")]
+    until: Option<String>,
+    /// Explore only the cluster with this number, as printed with a trace.
+    #[arg(long, value_name = "NUMBER")]
+    only: Option<usize>,
+    /// Explore every n-th cluster. The default is 1, with --bounded 17.
+    #[arg(long)]
+    every: Option<usize>,
+    /// The maximum number of states of one cluster.
+    #[arg(long, default_value_t = 20_000_000)]
+    states: usize,
+    /// Print each cluster when it is explored.
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// The results of all clusters.
+#[derive(Default)]
+struct Total {
+    outcome: Outcome,
+    clusters: u64,
+    largest: u64,
+    /// By oracle: the cluster with the shortest trace.
+    findings: BTreeMap<&'static str, (usize, Finding)>,
+    error: Option<anyhow::Error>,
+}
+
+fn main() -> Result<ExitCode> {
+    let arguments = Arguments::parse();
+    let start = Instant::now();
+    let depth = if arguments.bounded { Depth::Bounded } else { Depth::Full };
+    let every = arguments.every.unwrap_or(if arguments.bounded { 17 } else { 1 }).max(1);
+    let cases: Vec<(usize, Case)> = cases(depth)
+        .into_iter()
+        .enumerate()
+        .filter(|(number, _)| arguments.only.map_or(number % every == 0, |only| only == *number))
+        .collect();
+    let next = AtomicUsize::new(0);
+    let total = Mutex::new(Total::default());
+    let jobs =
+        arguments.jobs.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| work(&arguments, &cases, &next, &total, start));
+        }
+    });
+    let total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(error) = total.error {
+        return Err(error);
+    }
+    for (oracle, (number, finding)) in &total.findings {
+        let case = cases.iter().find(|(other, _)| other == number).map(|(_, case)| case.to_string());
+        println!(
+            "{oracle} finds violations in {} states. The shortest trace is in cluster {number}:",
+            finding.count
+        );
+        println!("  {}", case.unwrap_or_default());
+        for line in &finding.trace {
+            println!("  {line}");
+        }
+        println!("  {}", finding.violation);
+    }
+    let Outcome { states, transitions, depth, is_cut, .. } = total.outcome;
+    println!(
+        "{} clusters, {states} states, {transitions} transitions, at most {depth} steps deep, {} states in the largest; {} s \
+         on {jobs} threads",
+        total.clusters,
+        total.largest,
+        start.elapsed().as_secs(),
+    );
+    if is_cut {
+        bail!("a cluster has more states than --states allows");
+    }
+    if let Some(oracle) = &arguments.until {
+        let found = total.findings.contains_key(oracle.as_str());
+        println!("{}", if found { format!("caught by {oracle}") } else { format!("{oracle} found nothing") });
+        return Ok(if found { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    if total.findings.is_empty() {
+        println!("no violations");
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+fn work(
+    arguments: &Arguments,
+    cases: &[(usize, Case)],
+    next: &AtomicUsize,
+    total: &Mutex<Total>,
+    start: Instant,
+) {
+    while let Some((number, case)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+        let outcome = explore(case.clone(), arguments.states);
+        let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+        match outcome {
+            Ok(outcome) => {
+                if arguments.verbose {
+                    println!(
+                        "{number} at {} s: {case}: {} states",
+                        start.elapsed().as_secs(),
+                        outcome.states
+                    );
+                }
+                total.add(*number, outcome);
+            }
+            Err(error) => total.error = Some(error.context(format!("cluster {number}"))),
+        }
+        let caught =
+            arguments.until.as_ref().is_some_and(|oracle| total.findings.contains_key(oracle.as_str()));
+        if caught || total.error.is_some() {
+            next.store(cases.len(), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Total {
+    fn add(&mut self, number: usize, found: Outcome) {
+        let all = &mut self.outcome;
+        self.clusters += 1;
+        self.largest = self.largest.max(found.states);
+        all.states += found.states;
+        all.transitions += found.transitions;
+        all.depth = all.depth.max(found.depth);
+        all.is_cut |= found.is_cut;
+        for (oracle, mut finding) in found.findings {
+            match self.findings.get_mut(oracle) {
+                None => {
+                    self.findings.insert(oracle, (number, finding));
+                }
+                Some((of, known)) => {
+                    let count = known.count + finding.count;
+                    if finding.trace.len() < known.trace.len() {
+                        std::mem::swap(known, &mut finding);
+                        *of = number;
+                    }
+                    known.count = count;
+                }
+            }
+        }
+    }
+}

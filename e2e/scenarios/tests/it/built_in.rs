@@ -1,0 +1,139 @@
+//! Kubernetes controllers and tools on our objects: autoscaler, disruption budgets, drain.
+
+mod budgets;
+
+pub(crate) use budgets::budget;
+
+use budgets::a_disruption_budget_expects_the_desired_pods_at_any_point_of_a_rollout;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{DynamicObject, GroupVersionKind};
+use kube::core::ApiResource;
+use kube::{Api, ResourceExt};
+use ordereddeployment_sandbox::{NodeSpec, Taint};
+use scenarios::{Setting, TestCluster, side_by_side};
+#[cfg(feature = "real-servers")]
+use serde_json::Value;
+use serde_json::json;
+
+/// The pool that only the drain scenario uses.
+const OWN_POOL: &str = "drained";
+
+/// The default nodes, and two tainted nodes for pods with a toleration.
+fn with_nodes_to_drain() -> Setting {
+    let mut setting = Setting::default();
+    for name in ["d1", "d2"] {
+        let mut node = NodeSpec::in_pool(name, OWN_POOL);
+        let effect = "NoSchedule".to_owned();
+        node.taints.push(Taint { key: "pool".to_owned(), value: OWN_POOL.to_owned(), effect });
+        setting.nodes.push(node);
+    }
+    setting
+}
+
+/// The first of these versions of `policy` or `autoscaling` that the server supports.
+pub(crate) async fn version(cluster: &TestCluster, versions: &[&str]) -> String {
+    let served = cluster.kubectl.run(&["api-versions"]).await.unwrap();
+    let found = versions.iter().find(|version| served.lines().any(|line| line == **version));
+    (*found.unwrap_or_else(|| panic!("none of {versions:?} is served"))).to_owned()
+}
+
+pub(crate) fn objects(cluster: &TestCluster, version: &str, kind: &str) -> Api<DynamicObject> {
+    let (group, version) = version.split_once('/').unwrap();
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    Api::namespaced_with(cluster.client.clone(), &cluster.namespace, &resource)
+}
+
+async fn pods_of_a_drained_node_are_replaced_on_other_nodes(cluster: TestCluster) {
+    let toleration = json!({"key": "pool", "operator": "Exists"});
+    let rule = json!({"unschedulable": true, "priority": 50});
+    let spec = json!({
+        "deletionOrder": {"nodePriorities": [rule]},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {
+                "containers": [{"name": "web", "image": "web:1"}],
+                "nodeSelector": {"node.usage": OWN_POOL}, "tolerations": [toleration],
+            },
+        },
+    });
+    cluster.deployed(&spec).await.unwrap();
+    let on = async |node: &str| {
+        let pods = cluster.pods().await.unwrap();
+        let there = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
+        pods.iter().filter(|pod| there(pod)).map(ResourceExt::name_any).collect::<Vec<_>>()
+    };
+    let leaving = on("d1").await;
+    assert!(!leaving.is_empty(), "the scheduler spreads them over both nodes");
+    budget(&cluster, json!("50%")).await;
+    let dry = cluster.kubectl.run(&["drain", "d1", "--dry-run=server"]).await.unwrap();
+    assert!(leaving.iter().all(|pod| dry.contains(pod.as_str())), "{dry}");
+    assert_eq!(on("d1").await, leaving, "a dry run, without --force");
+    // Kubernetes 1.20 does not log the body of an eviction, so a dry run looks like an eviction.
+    let dry = cluster.deletions().await.unwrap().len();
+
+    cluster.kubectl.run(&["cordon", "d1"]).await.unwrap();
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
+    assert_eq!(nodes.get("d1").await.unwrap().spec.unwrap().unschedulable, Some(true));
+    // A scale-down deletes pods of the cordoned node first.
+    cluster.scale(5).await.unwrap();
+    cluster.complete("web", 5).await.unwrap();
+    let deleted = cluster.deletions().await.unwrap().split_off(dry);
+    assert!(deleted.len() == 1 && leaving.contains(&deleted[0].pod), "{deleted:?}");
+    cluster.kubectl.run(&["drain", "d1", "--timeout=60s"]).await.unwrap();
+    cluster.complete("web", 5).await.unwrap();
+    assert_eq!(on("d1").await, Vec::<String>::new());
+    assert_eq!(on("d2").await.len(), 5);
+    let evicted = cluster.deletions().await.unwrap().split_off(dry);
+    assert_eq!(evicted.iter().filter(|one| one.evicted).count(), leaving.len() - 1, "{evicted:?}");
+    cluster.kubectl.run(&["uncordon", "d1"]).await.unwrap();
+}
+
+/// An autoscaler without metrics: it reads the scale subresource with its selector, and keeps the replicas within its
+/// limits. The sandbox has no autoscaler.
+#[cfg(feature = "real-servers")]
+async fn an_autoscaler_reads_and_writes_the_scale_and_pods_are_deleted_in_order(cluster: TestCluster) {
+    let version = version(&cluster, &["autoscaling/v2", "autoscaling/v2beta2"]).await;
+    let autoscalers = objects(&cluster, &version, "HorizontalPodAutoscaler");
+    let pods = cluster.deployed(&json!({"replicas": 3})).await.unwrap();
+    let autoscale = ["autoscale", "od", "web", "--min=2", "--max=5", "--cpu-percent=50"];
+    cluster.kubectl.run(&autoscale).await.unwrap();
+    let condition = |found: &DynamicObject, type_: &str, key: &str| {
+        let conditions = found.data.pointer("/status/conditions").and_then(Value::as_array).cloned();
+        let found = conditions.into_iter().flatten().find(|one| one["type"] == type_);
+        found.and_then(|one| Some(one.get(key)?.as_str()?.to_owned())).unwrap_or_default()
+    };
+    let current =
+        |found: &DynamicObject| found.data.pointer("/status/currentReplicas").and_then(Value::as_i64);
+    let reads = |found: &DynamicObject| {
+        // The autoscaler reads the selector before the metrics, and rejects an empty one.
+        condition(found, "AbleToScale", "status") == "True"
+            && condition(found, "ScalingActive", "reason") == "FailedGetResourceMetric"
+            && current(found) == Some(3)
+    };
+    cluster.until_object(autoscalers.clone(), "web", "able to scale", reads).await.unwrap();
+
+    let bounds = async |min: i64, max: i64| {
+        let patch = json!({"spec": {"minReplicas": min, "maxReplicas": max}}).to_string();
+        cluster.kubectl.run(&["patch", "hpa", "web", "--type=merge", "-p", &patch]).await.unwrap();
+    };
+    bounds(5, 7).await;
+    cluster.complete("web", 5).await.unwrap();
+    for (pod, priority) in [(&pods[1], 4), (&pods[0], 2)] {
+        cluster.prioritise(pod, priority).await.unwrap();
+    }
+    bounds(1, 3).await;
+    cluster.complete("web", 3).await.unwrap();
+    assert_eq!(cluster.deleted().await.unwrap(), [pods[1].clone(), pods[0].clone()]);
+    let scaled = |found: &DynamicObject| {
+        condition(found, "AbleToScale", "status") == "True" && current(found) == Some(3)
+    };
+    cluster.until_object(autoscalers, "web", "at three", scaled).await.unwrap();
+}
+
+side_by_side!(
+    with_nodes_to_drain();
+    a_disruption_budget_expects_the_desired_pods_at_any_point_of_a_rollout,
+    pods_of_a_drained_node_are_replaced_on_other_nodes;
+    only on a real server:
+    an_autoscaler_reads_and_writes_the_scale_and_pods_are_deleted_in_order,
+);

@@ -1,0 +1,178 @@
+//! A network partition between controller and server: no bytes get through, and no connection is closed.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use scenarios::proxy::{Moment, RequestMatcher, Trap};
+use scenarios::{Server, TestCluster, is_ready, on_both};
+
+use super::crashes::ARGUMENTS;
+use super::{AFTER, BEFORE, PRIORITIES, Trial, held_at, setting};
+use crate::election::leader;
+
+/// Deletes a pod, as another client would, and waits until it is removed.
+async fn lose(cluster: &TestCluster, pod: &str) {
+    cluster.kubectl.run(&["delete", "pod", pod, "--wait=false"]).await.unwrap();
+    let gone = |pods: &[Pod]| pods.iter().all(|one| one.name_any() != pod);
+    cluster.until_pods(&format!("without {pod}"), gone).await.unwrap();
+}
+
+async fn stalled_watches_miss_nothing(server: Server) {
+    let mut trial = Trial::start(server, setting()).await;
+    let cluster = trial.cluster.clone();
+    let rules = cluster.proxy.rules();
+    let _manager = cluster.start_manager().unwrap();
+    trial.deploy().await;
+    let old = trial.mark().await;
+    let watches = || RequestMatcher { verb: Some("watch"), ..RequestMatcher::default() };
+    // The watches are frozen before a new pod exists.
+    let mut trap = rules.trap(RequestMatcher::new("create", "pods"), 1, Moment::BeforeRequest);
+    cluster.set_image("web:2").await.unwrap();
+    trap.reached().await;
+    let held_back = rules.held_back();
+    rules.freeze(watches());
+    trap.release();
+    // Without events, the controller stops after the steps that need none: it creates the surge pod, deletes the pod that may be
+    // unavailable, and creates its replacement.
+    let stopped = |pods: &[Pod]| {
+        let is_old = |pod: &&Pod| old.contains(&pod.name_any());
+        pods.iter().all(is_ready) && (pods.iter().filter(is_old).count(), pods.len()) == (9, 11)
+    };
+    let pods = cluster.until_pods("9 old and 2 new pods, all ready", stopped).await.unwrap();
+    // A change that the watches of the controller do not show. The pod is the next in the order: the controller may learn that the new
+    // pods are ready before it learns of the loss, and its delete of another pod would then leave too few pods.
+    let next = old.iter().find(|name| pods.iter().any(|pod| pod.name_any() == **name));
+    lose(&cluster, next.unwrap()).await;
+    rules.until_held_back(held_back).await;
+    rules.thaw();
+    held_at(&cluster, &old[BEFORE], 3, 10).await;
+
+    // A resume takes effect exactly once even if the controller sees it late.
+    let held_back = rules.held_back();
+    rules.freeze(watches());
+    cluster.resume().await.unwrap();
+    rules.until_held_back(held_back).await;
+    rules.thaw();
+    held_at(&cluster, &old[AFTER], 6, 10).await;
+    cluster.resume().await.unwrap();
+    cluster.complete("web", 10).await.unwrap();
+    let findings = trial.check().await;
+    assert_eq!(findings.rolled, PRIORITIES[1..]);
+    assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 1, 2));
+}
+
+async fn a_controller_recovers_from_a_network_partition_in_a_rollout(server: Server) {
+    let mut trial = Trial::start(server, setting()).await;
+    let cluster = trial.cluster.clone();
+    let rules = cluster.proxy.rules();
+    let mut manager = cluster.start_manager().unwrap();
+    trial.deploy().await;
+    let old = trial.mark().await;
+    let mut trap = rules.trap(RequestMatcher::new("create", "pods"), 2, Moment::BeforeResponse);
+    cluster.set_image("web:2").await.unwrap();
+    trap.reached().await;
+    let stalled = Instant::now();
+    rules.stall();
+    trap.release();
+    // The server has processed the write, and the controller gets no response until it gives up.
+    lose(&cluster, &old[8]).await;
+    rules.until_given_up().await;
+    println!("it gave up after {:.1?}", stalled.elapsed());
+    rules.flow();
+    held_at(&cluster, &old[BEFORE], 3, 10).await;
+    trial.resume_to_the_end(&old).await;
+    assert!(manager.runs().unwrap(), "the controller ended");
+    let findings = trial.check().await;
+    assert_eq!(findings.rolled, [7, 7, 5, 3, 2, 1, 0, 0, -3]);
+    assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 1, 2));
+}
+
+/// Makes the controller give up its next write with this verb while the write is in transit. The write reaches the
+/// server when the trap is released.
+async fn given_up(cluster: &TestCluster, verb: &'static str, cause: impl Future<Output = ()>) -> Trap {
+    let rules = cluster.proxy.rules();
+    let mut trap = rules.trap(RequestMatcher::new(verb, "pods"), 1, Moment::BeforeRequest);
+    cause.await;
+    trap.reached().await;
+    rules.stall();
+    rules.until_given_up().await;
+    rules.flow();
+    trap
+}
+
+/// Writes that arrive late: a pod that is created late is one too many and is deleted again; a late delete finds no
+/// pod.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_that_arrive_late_are_corrected_on_the_sandbox() {
+    let mut trial = Trial { late: 1, ..Trial::start(Server::Sandbox, setting()).await };
+    let cluster = trial.cluster.clone();
+    let _manager = cluster.start_manager().unwrap();
+    trial.deploy().await;
+    let old = trial.mark().await;
+    let late = given_up(&cluster, "create", async { cluster.set_image("web:2").await.unwrap() }).await;
+    held_at(&cluster, &old[BEFORE], 3, 10).await;
+    late.release();
+    cluster.until_pods("one more", |pods| pods.len() == 11).await.unwrap();
+    // A hold deletes nothing.
+    held_at(&cluster, &old[BEFORE], 4, 11).await;
+
+    let late = given_up(&cluster, "delete", async { cluster.resume().await.unwrap() }).await;
+    held_at(&cluster, &old[AFTER], 6, 10).await;
+    late.release();
+    cluster.resume().await.unwrap();
+    cluster.complete("web", 10).await.unwrap();
+    let findings = trial.check().await;
+    assert_eq!(findings.rolled, PRIORITIES);
+    assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 0, 2));
+}
+
+async fn a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more(server: Server) {
+    const PROMISED: Duration = Duration::from_secs(3 + 2);
+    let mut trial = Trial::start(server, setting()).await;
+    let cluster = trial.cluster.clone();
+    let mut first = cluster.start_manager_with(&ARGUMENTS).unwrap();
+    first.until_logged("acquired lease").await.unwrap();
+    let beside = cluster.behind_another_proxy().await.unwrap();
+    let mut second = beside.start_manager_with(&ARGUMENTS).unwrap();
+    second.until_logged("every watch has synced").await.unwrap();
+    trial.deploy().await;
+    let old = trial.mark().await;
+    let (holder, _) = leader(&cluster, None).await;
+    assert!(holder.contains(&format!("_{}_", first.id().unwrap())), "{holder}");
+
+    let rules = cluster.proxy.rules();
+    let mut trap = trial.trap();
+    cluster.set_image("web:2").await.unwrap();
+    trap.reached().await;
+    rules.stall();
+    let cut_off = Instant::now();
+    trap.release();
+    let (_, followed) = leader(&cluster, Some(&holder)).await;
+    held_at(&cluster, &old[BEFORE], 3, 10).await;
+    let written = beside.proxy.rules().written();
+    let took = [followed, written.first().unwrap().at].map(|at| at - cut_off);
+    println!("followed after {:.2?}, first write after {:.2?}", took[0], took[1]);
+    assert!(took.iter().all(|took| *took <= PROMISED), "{took:?}");
+
+    // The old leader exits, and its pending writes have no effect.
+    assert!(!first.ended().await.unwrap(), "it ends, and says that something was wrong");
+    rules.flow();
+    cluster.resume().await.unwrap();
+    held_at(&cluster, &old[AFTER], 6, 10).await;
+    cluster.resume().await.unwrap();
+    cluster.complete("web", 10).await.unwrap();
+    let late: Vec<_> = rules.written().into_iter().filter(|one| one.at > followed).collect();
+    assert!(late.is_empty(), "{late:?}");
+    assert!(second.runs().unwrap());
+    let findings = trial.check().await;
+    assert_eq!(findings.rolled, PRIORITIES);
+    assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 0, 2));
+}
+
+on_both!(
+    stalled_watches_miss_nothing,
+    a_controller_recovers_from_a_network_partition_in_a_rollout;
+    alone on a real server:
+    a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more,
+);
