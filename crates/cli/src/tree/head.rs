@@ -7,8 +7,7 @@ use super::drawing::Drawing;
 use crate::age::span;
 use crate::overview::Overview;
 use crate::pause_points::left;
-use crate::phase::Phase;
-use crate::phase::{rolled_back, side, suspended};
+use crate::phase::{Phase, rolled_back, side, suspended};
 use crate::style::{Paint, Style};
 use crate::table::wrapped;
 

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ordereddeployment_api::OrderedDeployment;
 use scenarios::{Helm, Prometheus, Server, TestCluster};
 use serde_json::{Value, json};
 
@@ -103,18 +102,7 @@ async fn every_alert_fires_and_every_dashboard_query_has_data_on_a_real_server()
 
     // Blocked by pods after a pause point.
     let pods = cluster.pods_of_image("web:2").await.unwrap();
-    cluster.pause_at(&pods[1], "before").await.unwrap();
-    for (pod, priority) in pods.iter().zip([5, 4]) {
-        cluster.prioritise(pod, priority).await.unwrap();
-    }
-    for pod in &pods[4..] {
-        cluster.set_ready(pod, false).await.unwrap();
-    }
-    let unready = |object: &OrderedDeployment| {
-        object.status.as_ref().is_some_and(|status| status.available_replicas == Some(4))
-    };
-    cluster.until("web", "four available", unready).await.unwrap();
-    cluster.set_image("web:3").await.unwrap();
+    crate::stuck::block(&cluster, &pods, "web:3").await;
     let labels = prometheus.fires("OrderedDeploymentBlocked").await.unwrap();
     assert_eq!(labels["name"], "web", "{labels}");
     ask(&prometheus, &queries, &mut empty).await;

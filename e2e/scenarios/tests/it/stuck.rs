@@ -57,18 +57,7 @@ async fn unready_pods_are_deleted_in_order_if_configured(cluster: TestCluster) {
 
 async fn unready_pods_after_a_pause_point_block_the_rollout_and_pass_no_pause_point(cluster: TestCluster) {
     let pods = cluster.deployed(&json!({})).await.unwrap();
-    cluster.pause_at(&pods[1], "before").await.unwrap();
-    for (pod, priority) in pods.iter().zip([5, 4]) {
-        cluster.prioritise(pod, priority).await.unwrap();
-    }
-    for pod in &pods[4..] {
-        cluster.set_ready(pod, false).await.unwrap();
-    }
-    let unready = |object: &OrderedDeployment| {
-        object.status.as_ref().is_some_and(|status| status.available_replicas == Some(4))
-    };
-    cluster.until("web", "four available", unready).await.unwrap();
-    cluster.set_image("web:2").await.unwrap();
+    block(&cluster, &pods, "web:2").await;
     let blocked =
         |object: &OrderedDeployment| object.status.as_ref().is_some_and(|status| status.blocked.is_some());
     let object = cluster.until("web", "blocked", blocked).await.unwrap();
@@ -86,11 +75,9 @@ async fn unready_pods_after_a_pause_point_block_the_rollout_and_pass_no_pause_po
     assert_eq!(cluster.pods_of_image("web:2").await.unwrap().len(), 6);
 }
 
-/// Creates six pods. The second in the order has a pause point, and two pods after it are not ready, so no pod may be
-/// deleted. Waits until the status reports this, which takes a minute.
-#[cfg(feature = "real-servers")]
-async fn blocked_at_a_pause_point(cluster: &TestCluster) -> Vec<String> {
-    let pods = cluster.deployed(&json!({})).await.unwrap();
+/// A rollout of these six pods to that image, in which no pod may be deleted: the second one has a pause point, and two pods after it are
+/// not ready.
+pub(crate) async fn block(cluster: &TestCluster, pods: &[String], image: &str) {
     cluster.pause_at(&pods[1], "before").await.unwrap();
     for (pod, priority) in pods.iter().zip([5, 4]) {
         cluster.prioritise(pod, priority).await.unwrap();
@@ -102,7 +89,14 @@ async fn blocked_at_a_pause_point(cluster: &TestCluster) -> Vec<String> {
         object.status.as_ref().is_some_and(|status| status.available_replicas == Some(4))
     };
     cluster.until("web", "four available", unready).await.unwrap();
-    cluster.set_image("web:2").await.unwrap();
+    cluster.set_image(image).await.unwrap();
+}
+
+/// Creates six pods and blocks their rollout. Waits until the status reports this, which takes a minute.
+#[cfg(feature = "real-servers")]
+async fn blocked_at_a_pause_point(cluster: &TestCluster) -> Vec<String> {
+    let pods = cluster.deployed(&json!({})).await.unwrap();
+    block(cluster, &pods, "web:2").await;
     let object =
         cluster.with_timeout(Duration::from_secs(150)).until("web", "blocked", is_blocked).await.unwrap();
     let status = object.status.unwrap();
