@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use kube::Client;
-use ordereddeployment_controller::Clock;
+use ordereddeployment_kubernetes::Clock;
 
 use crate::connect_error::{Explained, explained, innermost};
 
@@ -63,9 +63,9 @@ impl ConnectArgs {
             (limited.connect_timeout, limited.read_timeout, limited.write_timeout) = (limit, limit, limit);
             config.connect_timeout = limit;
         }
-        let watching = ordereddeployment_controller::client(config).map_err(unusable)?.0;
+        let watching = ordereddeployment_kubernetes::client(config).map_err(unusable)?.0;
         let client = match self.request_timeout {
-            Some(_) => ordereddeployment_controller::client(limited).map_err(unusable)?.0,
+            Some(_) => ordereddeployment_kubernetes::client(limited).map_err(unusable)?.0,
             None => watching.clone(),
         };
         Ok(Connection {

@@ -17,7 +17,7 @@ use kube::{Api, Client, Resource};
 use kube_runtime::watcher;
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_controller::{Clock, Names, patient};
+use ordereddeployment_kubernetes::{Clock, Names, patient};
 use ordereddeployment_sandbox::{Config, Sandbox};
 use ordereddeployment_wire::PodView;
 use serde::de::DeserializeOwned;

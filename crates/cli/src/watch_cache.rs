@@ -10,7 +10,7 @@ use kube::{Api, Resource, ResourceExt};
 use kube_runtime::reflector::{self, Store};
 use kube_runtime::watcher;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_controller::patient;
+use ordereddeployment_kubernetes::patient;
 use ordereddeployment_wire::{Family, NodeView, PlainSet};
 use serde::de::DeserializeOwned;
 

@@ -8,7 +8,7 @@ use futures::stream::{self, BoxStream, StreamExt, select_all};
 use jiff::Timestamp;
 use kube::Client;
 use kube_runtime::watcher;
-use ordereddeployment_controller::Clock;
+use ordereddeployment_kubernetes::Clock;
 use serde::Serialize;
 
 use crate::connect_error::root_cause;
@@ -141,7 +141,7 @@ mod tests {
     use std::io::ErrorKind;
 
     use kube_runtime::watcher;
-    use ordereddeployment_controller::Clock;
+    use ordereddeployment_kubernetes::Clock;
 
     use super::Health;
 

@@ -10,32 +10,19 @@
 pub const LOG_FILTER: &str = "info,kube_client=error";
 
 mod cache;
-mod client;
-mod events;
-mod fair;
-mod leader;
+mod error;
 mod nodecosts;
+mod objects;
 mod reconcile;
 mod runtime;
 #[cfg(test)]
 mod testing;
 
-pub use client::access::{Credentials, authority_file, client, kubeconfig, plainly, stays_here};
-pub use client::error::{Error, RequestError};
-pub use client::http::{client_config, counted};
-pub use client::limits::{Limiter, Limits};
-pub use leader::election::Timing;
-pub use leader::fence::Fence;
-pub use leader::lease::{Candidate, identity};
+pub use error::Error;
 pub use nodecosts::NodeCosts;
 pub use ordereddeployment_wire::Family;
-pub use runtime::backoff::patient;
-pub use runtime::clock::Clock;
-pub use runtime::controller::{Controller, Options};
+pub use runtime::controller::{Controller, Options, health};
 pub use runtime::decision_log::DecisionLog;
 pub use runtime::handover::Apart;
-pub use runtime::health::Health;
 pub use runtime::metrics::{Metrics, metric};
 pub use runtime::node_rules::RulesSource;
-pub use runtime::pod_names::Names;
-pub use runtime::server::serve;

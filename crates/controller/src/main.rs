@@ -14,8 +14,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use ordereddeployment_api::parse_pause_duration;
 use ordereddeployment_controller::{
-    Apart, Candidate, Controller, Credentials, Error, Family, Fence, Health, LOG_FILTER, Limiter, Limits,
-    Metrics, NodeCosts, Options, RulesSource, Timing, authority_file, client, client_config, counted,
+    Apart, Controller, Error, Family, LOG_FILTER, Metrics, NodeCosts, Options, RulesSource, health,
+};
+use ordereddeployment_kubernetes::{
+    Candidate, Credentials, Fence, Limiter, Limits, Timing, authority_file, client, client_config, counted,
     identity, kubeconfig, plainly, serve,
 };
 use tokio::net::TcpListener;
@@ -149,11 +151,11 @@ fn main() -> Result<()> {
 }
 
 async fn run(arguments: Arguments) -> Result<()> {
-    let metrics = Arc::new(Metrics::new()?);
+    let metrics = Arc::new(Metrics::new().context("cannot register the metrics")?);
     let config = config(arguments.kubeconfig.as_deref()).await?;
     let (client, credentials) = client(config)
         .map_err(|error| anyhow!("cannot make a client of that configuration: {}", plainly(&error)))?;
-    let client = counted(&client, &metrics);
+    let client = counted(&client, &metrics.client);
 
     let mut options = Options::new(Arc::clone(&metrics));
     let limits = Limits {
@@ -172,7 +174,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     let families =
         [(Which::OrderedDeployment, Family::Ordered), (Which::ReplicaSet, Family::Plain)].into_iter();
     let families: Vec<_> = families.filter(|(which, _)| runs(*which)).map(|(_, family)| family).collect();
-    options.health = Health::of(&families, runs(Which::NodeCosts));
+    options.health = health(&families, runs(Which::NodeCosts));
     let costs = arguments.node_costs_config.clone().filter(|_| runs(Which::NodeCosts));
     if runs(Which::NodeCosts) && costs.is_none() {
         bail!("the controller nodecosts needs --node-costs-config: where its rules are");
@@ -198,7 +200,8 @@ async fn run(arguments: Arguments) -> Result<()> {
         }
     };
     end_on_signal(stop)?;
-    tokio::spawn(serve(listener, metrics, options.health.clone(), ended()));
+    let rendered = Arc::new(move || metrics.render());
+    tokio::spawn(serve(listener, rendered, options.health.clone(), ended()));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), controllers = ?controllers, "starting");
     tracing::info!("metrics and health on http://{bound}");
     let ordered =
@@ -242,7 +245,8 @@ async fn run(arguments: Arguments) -> Result<()> {
     };
     match election {
         Some((candidate, leadership)) => {
-            unless_refused(candidate.run_while_leading(controller, leadership), credentials).await
+            let leads = candidate.run_while_leading(controller, leadership);
+            unless_refused(leads.map(|ended| ended.unwrap_or(Err(Error::LostLease))), credentials).await
         }
         None => unless_refused(controller, credentials).await,
     }

@@ -17,19 +17,18 @@ use kube::core::PartialObjectMeta;
 use kube::{Api, Client, Resource};
 use kube_runtime::watcher;
 use ordereddeployment_api::names::{annotation, reason};
+use ordereddeployment_kubernetes::{
+    Decoded, EventRecorder, Health, PAGE, RequestError, Requests, Turns, backoff, decoded, events, patient,
+};
 use ordereddeployment_nodecosts::{ALL_SYNCED, Change, Changed, Index, Pod, WatchEvent};
-use ordereddeployment_wire::{Family, NamespacedUid, PodView};
+use ordereddeployment_wire::{NamespacedUid, PodView};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::client::decode::{Decoded, decoded};
-use crate::client::error::RequestError;
-use crate::client::requests::{PAGE, Requests};
-use crate::events::{EventRecorder, events};
-use crate::fair::Turns;
-use crate::runtime::backoff::{self, patient};
-use crate::{Error, Health, Metrics, Options};
+use crate::error::Error;
+use crate::runtime::watches::NODE_COSTS;
+use crate::{Metrics, Options};
 
 /// How many pods are written at the same time.
 const PARALLEL: usize = 8;
@@ -73,13 +72,12 @@ impl NodeCosts {
     ) -> Result<(), Error> {
         let Options { clock, names, namespace, metrics, health, leadership, limiter, .. } = options;
         let requests = Arc::new(Requests::new(
-            Family::Ordered,
             &client,
             &leadership.iter().map(|(fence, _)| fence).collect::<Vec<_>>(),
             limiter,
-            &metrics,
+            &metrics.client,
         ));
-        let (events, event_writer) = events(clock, names, Arc::clone(&metrics));
+        let (events, event_writer) = events(clock, names, Arc::clone(&metrics.client));
         let mut event_writer = std::pin::pin!(event_writer.run(Arc::clone(&requests)));
         let mut watches = self.watches(requests.watching(), namespace.as_deref(), &metrics, &health);
         let mut is_leader = std::pin::pin!(crate::runtime::controller::is_leader(leadership).fuse());
@@ -98,7 +96,7 @@ impl NodeCosts {
         let (mut synced, mut leading) = (0, false);
         loop {
             if synced == ALL_SYNCED && leading {
-                run.metrics.is_leader.set(1);
+                run.metrics.client.is_leader.set(1);
                 while writes.len() < PARALLEL
                     && let Some(write) = run.next_write()
                 {
@@ -114,7 +112,7 @@ impl NodeCosts {
                 Some(event) = watches.next() => {
                     synced |= event.synced();
                     if synced == ALL_SYNCED {
-                        health.synced(crate::runtime::health::Watched::NodeCosts);
+                        health.synced(NODE_COSTS);
                     }
                     run.apply(event);
                 }
@@ -297,7 +295,7 @@ where
             Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
             Ok(_) => health.works(&name),
             Err(_) => {
-                metrics.watch_failed(what);
+                metrics.client.watch_failed(what);
                 health.fails(&name);
             }
         }

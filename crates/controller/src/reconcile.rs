@@ -27,12 +27,14 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube_runtime::reflector::ObjectRef;
 use ordereddeployment_api::{OrderedDeployment, names::reason};
+use ordereddeployment_kubernetes::{Worker, backoff};
 use ordereddeployment_planner::{Act, Decision, FailureKind, Read, Record, Snapshot, decide, decide_sets};
 use ordereddeployment_wire::{Family, NamespacedUid};
 use tokio::time::Instant;
 
-use crate::Error;
-use crate::cache::entry::{Entry, SetEntry, single_set};
+use crate::cache::entry::{Entry, SetEntry};
+use crate::error::Error;
+use crate::objects::single_set;
 use crate::reconcile::context::Context;
 use crate::reconcile::effect::Silent;
 use crate::reconcile::live::LiveObject;
@@ -41,9 +43,7 @@ use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::record::Interrupt;
 use crate::reconcile::report::{REPORT_INTERVAL, StatusChange, StatusWrite};
 use crate::reconcile::state::LiveReadReason;
-use crate::runtime::backoff;
 use crate::runtime::metrics::WaitTimes;
-use crate::runtime::workers::Worker;
 
 /// The most decisions of one reconciliation: other objects wait for the worker.
 const ROUNDS: usize = 100;

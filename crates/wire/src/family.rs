@@ -50,6 +50,24 @@ impl Family {
         }
     }
 
+    /// The resource of the deployments.
+    #[must_use]
+    pub fn deployments(self) -> &'static str {
+        match self {
+            Self::Ordered => "ordereddeployments",
+            Self::Plain => "deployments",
+        }
+    }
+
+    /// The resource of the sets.
+    #[must_use]
+    pub fn sets(self) -> &'static str {
+        match self {
+            Self::Ordered => "orderedreplicasets",
+            Self::Plain => "replicasets",
+        }
+    }
+
     /// The owner reference of the deployment that controls this set.
     #[must_use]
     pub fn deployment_of(self, set: &ObjectMeta) -> Option<&OwnerReference> {

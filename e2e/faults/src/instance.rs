@@ -6,9 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use kube::Client;
-use ordereddeployment_controller::{
-    Candidate, Clock, Controller, DecisionLog, Error, Fence, Metrics, Names, Options, Timing,
-};
+use ordereddeployment_controller::{Controller, DecisionLog, Error, Metrics, Options};
+use ordereddeployment_kubernetes::{Candidate, Clock, Fence, Names, Timing};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
@@ -88,14 +87,14 @@ pub(crate) async fn supervise(setup: Setup, instance: u32) {
 }
 
 /// Runs an instance until it ends, like `main` of the controller's program.
-async fn run_once(setup: Setup, instance: u32, restart: u64) -> Result<(), Error> {
+async fn run_once(setup: Setup, instance: u32, restart: u64) -> anyhow::Result<()> {
     let client = setup.injector.client(&setup.server, instance);
     let mut options = Options::new(Arc::new(Metrics::new()?));
     options.clock = (setup.clock)(instance);
     options.names = Names::seeded(setup.seed ^ (u64::from(instance) << 32) ^ (restart << 40));
     options.decision_log = (setup.decision_log)(instance);
     if !setup.elects {
-        return Controller::run(client, options, std::future::pending()).await;
+        return Ok(Controller::run(client, options, std::future::pending()).await?);
     }
     let fence = Fence::default();
     let (leadership, is_leader) = watch::channel(false);
@@ -103,7 +102,8 @@ async fn run_once(setup: Setup, instance: u32, restart: u64) -> Result<(), Error
     let name = format!("instance-{instance}-{restart}");
     let (clock, health) = ((setup.clock)(instance), options.health.clone());
     let candidate = Candidate::new(&client, "default", &name, Timing::default(), fence, clock, health);
-    candidate.run_while_leading(Controller::run(client, options, std::future::pending()), leadership).await
+    let work = Controller::run(client, options, std::future::pending());
+    Ok(candidate.run_while_leading(work, leadership).await.unwrap_or(Err(Error::LostLease))?)
 }
 
 /// Work that is not polled while its instance is frozen.
@@ -111,11 +111,11 @@ struct Freezable {
     instance: u32,
     frozen: Frozen,
     thaw: Option<Pin<Box<Sleep>>>,
-    work: Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>,
+    work: Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>,
 }
 
 impl Future for Freezable {
-    type Output = Result<(), Error>;
+    type Output = anyhow::Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(until) = self.frozen.until(self.instance) {

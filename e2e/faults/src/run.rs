@@ -9,7 +9,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Client;
 use kube::api::{Api, PostParams};
 use ordereddeployment_api::crds;
-use ordereddeployment_controller::{Clock, DecisionLog};
+use ordereddeployment_controller::DecisionLog;
+use ordereddeployment_kubernetes::Clock;
 use ordereddeployment_sandbox::{self as sandbox, Collector, Commit, NodeSpec, Sandbox};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};

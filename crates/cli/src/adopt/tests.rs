@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube::{Client, ResourceExt};
 use ordereddeployment_api::names::annotation;
-use ordereddeployment_controller::{Clock, Names};
+use ordereddeployment_kubernetes::{Clock, Names};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;

@@ -7,7 +7,7 @@ use kube::config::{
     NamedContext,
 };
 
-use ordereddeployment_controller::stays_here;
+use ordereddeployment_kubernetes::stays_here;
 
 use super::args::ConnectArgs;
 
@@ -17,7 +17,7 @@ const FLAGS: &str = "flags";
 pub(super) async fn config(args: &ConnectArgs) -> Result<Config> {
     let read = match &args.kubeconfig {
         Some(path) if !path.as_os_str().is_empty() => Kubeconfig::read_from(path),
-        _ => ordereddeployment_controller::kubeconfig(),
+        _ => ordereddeployment_kubernetes::kubeconfig(),
     };
     let mut kubeconfig = match read {
         Ok(kubeconfig) => kubeconfig,

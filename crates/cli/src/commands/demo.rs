@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use ordereddeployment_controller::{Clock, Names};
+use ordereddeployment_kubernetes::{Clock, Names};
 use ordereddeployment_sandbox::Config;
 
 use crate::demo::{self, DemoOptions, Screen};

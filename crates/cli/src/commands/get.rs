@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use anyhow::{Result, bail};
 use futures::StreamExt;
 use kube_runtime::watcher;
-use ordereddeployment_controller::patient;
+use ordereddeployment_kubernetes::patient;
 use ordereddeployment_wire::Family;
 
 use crate::client::{ConnectArgs, Connection, OfEither, of_either};

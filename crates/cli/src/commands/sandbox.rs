@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use ordereddeployment_controller::{Clock, Names};
+use ordereddeployment_kubernetes::{Clock, Names};
 use ordereddeployment_sandbox::{Config, NodeSpec};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;

@@ -2,7 +2,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ordereddeployment_controller::{Clock, Names};
+use ordereddeployment_kubernetes::{Clock, Names};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config};
 
 use super::{DemoOptions, Screen, run};

@@ -6,7 +6,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use kube_runtime::wait::await_condition;
 use ordereddeployment_api::OrderedDeployment;
-use ordereddeployment_controller::{Clock, Names};
+use ordereddeployment_kubernetes::{Clock, Names};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config};
 use serde_json::{Value, json};
 

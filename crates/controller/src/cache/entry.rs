@@ -11,7 +11,7 @@ use ordereddeployment_planner::{Pod, Set};
 use ordereddeployment_wire::{Family, MalformedAnnotation, NamespacedUid, PodView};
 use serde_json::Value;
 
-use crate::client::sets::SetObject;
+use crate::objects::{SINGLE, SetObject};
 
 /// An object that one of our objects controls.
 pub(crate) trait Entry {
@@ -102,14 +102,6 @@ pub(crate) struct SetEntry {
     key: NamespacedUid,
     owner: NamespacedUid,
     version: u64,
-}
-
-/// The name under which a ReplicaSet without a Deployment is reconciled. No name of an object contains a slash.
-const SINGLE: &str = "replicaset/";
-
-/// The name of the ReplicaSet without a Deployment that is reconciled under this name.
-pub(crate) fn single_set(name: &str) -> Option<&str> {
-    name.strip_prefix(SINGLE)
 }
 
 impl SetEntry {

@@ -13,7 +13,8 @@ use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
 use ordereddeployment_sorter::NodeFacts;
 use ordereddeployment_wire::{Family, NamespacedUid, NodeView, in_namespace};
 
-use crate::cache::entry::{Entry, PodEntry, SetEntry, single_set, version_of};
+use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
+use crate::objects::single_set;
 
 /// How long a tombstone is kept: longer than an expectation waits for the watch, even if
 /// a slow live read found the object before.

@@ -11,14 +11,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::{Resource, ResourceExt};
 use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedReplicaSet, validate};
+use ordereddeployment_kubernetes::RequestError;
 use ordereddeployment_planner::is_handed_back;
 use ordereddeployment_wire::{Family, PodView};
 use serde_json::{Value, json};
 
-use crate::Error;
 use crate::cache::entry::{Entry, PodEntry, SetEntry, is_adoptable, is_orphan, version_of};
 use crate::cache::expectations::Fact;
-use crate::client::error::RequestError;
+use crate::error::Error;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::Unclaimed;
 
@@ -61,7 +61,7 @@ impl Reconciler<'_> {
         let owner = self.state.deployment.controller_owner_ref(&())?;
         let patch = owners_patch(&set.metadata, &with(&set.metadata, owner));
         let name = set.name_any();
-        let adopted = self.requests.patch::<OrderedReplicaSet>(&self.namespace, &name, &patch).await;
+        let adopted = self.requests.patch_whole::<OrderedReplicaSet>(&self.namespace, &name, &patch).await;
         let is_ours = |entry: &SetEntry| *entry.owner() == self.key;
         let outcome = match adopted {
             Ok(set) => SetEntry::of(set).filter(is_ours).ok_or(Failed::Altered),
@@ -130,7 +130,8 @@ impl Reconciler<'_> {
                 }
             };
             let patch = owners_patch(&found.metadata, &without(&found.metadata, self.key.uid()));
-            let released = self.requests.patch::<OrderedReplicaSet>(&self.namespace, name, &patch).await;
+            let released =
+                self.requests.patch_whole::<OrderedReplicaSet>(&self.namespace, name, &patch).await;
             has_learned |= !matches!(released, Err(RequestError::NotLeading));
             let outcome = released.map_err(Failed::Refused);
             let claim = Claim { verb: "release", kind: "set", name: name.clone(), set: None, outcome };
@@ -156,7 +157,7 @@ impl Reconciler<'_> {
             if self.state.unreleased.contains_key(&format!("pod/{name}")) {
                 continue;
             }
-            let found = self.requests.pod(&self.namespace, name).await.map_err(Error::ReadPod)?;
+            let found = self.requests.get::<PodView>(&self.namespace, name).await.map_err(Error::ReadPod)?;
             let found = found.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
             let matches = |pod: &PodView| set.object.spec.selector.matches(pod.labels());
             let found = match found {

@@ -7,18 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kube::ResourceExt;
 use kube_runtime::reflector::{ObjectRef, Store};
 use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_kubernetes::{Clock, Decoded, EventRecorder, LiveLister, LiveLists, Names, live_lists};
 use ordereddeployment_wire::{Family, NamespacedUid};
 
-use crate::cache::entry::single_set;
 use crate::cache::index::Cache;
-use crate::client::live_lists::{LiveLister, LiveLists, live_lists};
-use crate::client::requests::Requests;
-use crate::client::sets::as_deployment;
-use crate::events::EventRecorder;
+use crate::objects::{Objects, SetObject, as_deployment, single_set};
 use crate::reconcile::state::ObjectState;
 use crate::runtime::node_rules::NodeRules;
 use crate::runtime::reports::Reports;
-use crate::{Clock, DecisionLog, Metrics, Names};
+use crate::{DecisionLog, Metrics};
+use ordereddeployment_wire::PodView;
 
 /// How many own writes of an object are remembered: several can be on their way in the watch at the same time.
 const OWN_WRITES: usize = 8;
@@ -64,12 +62,25 @@ impl Drop for OwnWrite<'_> {
     }
 }
 
+/// What reads the live lists. It must run beside the reconciliations.
+pub(crate) struct LiveListers {
+    sets: LiveLister<Decoded<SetObject>>,
+    pods: LiveLister<PodView>,
+}
+
+impl LiveListers {
+    pub(crate) async fn run(self, objects: &Objects) {
+        futures::join!(self.sets.run(objects), self.pods.run(objects));
+    }
+}
+
 /// What all reconciliations of one controller share.
 pub(crate) struct Context {
     /// The kinds of the reconciled objects.
     pub(crate) family: Family,
-    pub(crate) requests: Arc<Requests>,
-    pub(crate) live_lists: LiveLists,
+    pub(crate) requests: Arc<Objects>,
+    pub(crate) live_sets: LiveLists<Decoded<SetObject>>,
+    pub(crate) live_pods: LiveLists<PodView>,
     pub(crate) clock: Clock,
     pub(crate) names: Names,
     pub(crate) metrics: Arc<Metrics>,
@@ -92,20 +103,21 @@ pub(crate) struct Context {
 impl Context {
     /// The context, and what reads its live lists.
     pub(crate) fn new(
-        requests: Arc<Requests>,
+        requests: Arc<Objects>,
         clock: Clock,
         names: Names,
         metrics: Arc<Metrics>,
         events: EventRecorder,
         decision_log: DecisionLog,
         store: Store<OrderedDeployment>,
-    ) -> (Self, LiveLister) {
-        let (live_lists, lister) = live_lists();
-        let family = requests.family();
+    ) -> (Self, LiveListers) {
+        let ((live_sets, sets), (live_pods, pods)) = (live_lists(), live_lists());
+        let family = requests.family;
         let ctx = Self {
             family,
             requests,
-            live_lists,
+            live_sets,
+            live_pods,
             clock,
             names,
             metrics,
@@ -119,7 +131,7 @@ impl Context {
             states: Mutex::default(),
             written: Mutex::default(),
         };
-        (ctx, lister)
+        (ctx, LiveListers { sets, pods })
     }
 
     /// The object as its watch shows it, if it exists there.

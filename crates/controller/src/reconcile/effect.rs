@@ -1,4 +1,4 @@
-//! The effects of requests. Requests themselves do not change the state in memory: [`record`](super::record) applies the effects.
+//! The effects of requests. Objects themselves do not change the state in memory: [`record`](super::record) applies the effects.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use ordereddeployment_planner::{Failure, FailureKind, Purpose, Target};
 
 use crate::cache::entry::{PodEntry, SetEntry};
 use crate::cache::expectations::Fact;
-use crate::client::error::RequestError;
 use crate::reconcile::state::LiveReadReason;
+use ordereddeployment_kubernetes::RequestError;
 
 /// Why a write failed, if nobody can do anything about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,5 +136,13 @@ impl Effect {
     /// A write met a newer version, which a live read shows before the next decision.
     pub(crate) fn conflict() -> Vec<Self> {
         vec![Self::Conflict, Self::LiveReadDue(LiveReadReason::Conflict), Self::DecideAgain]
+    }
+}
+
+/// A purpose, for metrics and User-Agents.
+pub(super) fn word_for(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Rollout => "rollout",
+        Purpose::Scale => "scale",
     }
 }

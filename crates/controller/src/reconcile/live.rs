@@ -7,17 +7,19 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use ordereddeployment_api::LabelSelector;
+use ordereddeployment_kubernetes::{Decoded, RequestError};
 use ordereddeployment_planner::Source;
 use ordereddeployment_wire::{Family, NamespacedUid};
 
-use crate::cache::entry::{Entry, PodEntry, SetEntry, single_set, version_of};
+use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
 use crate::cache::expectations::{Expectations, Fact, MinVersions};
 use crate::cache::index::Index;
-use crate::client::decode::Decoded;
+use crate::error::Error;
+use crate::objects::single_set;
 use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::{LiveRead, LiveReadReason};
-use crate::{Error, RequestError};
+use ordereddeployment_wire::{NodeView, PodView};
 
 /// How many lists of pods one live read asks for.
 const SELECTORS: usize = 4;
@@ -124,7 +126,7 @@ impl Reconciler<'_> {
         let mut version = 0;
         // A ReplicaSet without a Deployment is known: it is read below.
         if single_set(&self.name).is_none() {
-            let listed = self.worker.free_during(self.ctx.live_lists.sets(&self.namespace, selector)).await;
+            let listed = self.worker.free_during(self.ctx.live_sets.list(&self.namespace, selector)).await;
             let listed = self.heed(listed).map_err(Error::ListSets)?;
             version = listed.1;
             for set in listed.0 {
@@ -184,7 +186,7 @@ impl Reconciler<'_> {
         let mut version = 0;
         let others = sets.iter().map(|set| &set.object.spec.selector);
         for selector in selectors(selector, others) {
-            let list = self.worker.free_during(self.ctx.live_lists.pods(&self.namespace, &selector)).await;
+            let list = self.worker.free_during(self.ctx.live_pods.list(&self.namespace, &selector)).await;
             let (pods, at) = self.heed(list).map_err(Error::ListPods)?;
             version = at.max(version);
             // A pod that several lists show is that of the last one.
@@ -223,7 +225,11 @@ impl Reconciler<'_> {
         }
         // Own pods that do not match the selector any more, and pods that are gone.
         for entry in unlisted(&known, &found) {
-            let pod = self.requests.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
+            let pod = self
+                .requests
+                .get::<PodView>(&self.namespace, &entry.pod.name)
+                .await
+                .map_err(Error::ReadPod)?;
             let pod = pod.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
             let pod = pod.map(|pod| (version_of(&pod), PodEntry::of(self.ctx.family, &pod)));
             let now = self.ctx.clock.now();
@@ -255,7 +261,7 @@ impl Reconciler<'_> {
     /// Reads these nodes live. A node that is not found is recorded as gone.
     pub(crate) async fn read_nodes(&mut self, names: &BTreeSet<Arc<str>>) -> Result<(), Error> {
         for name in names {
-            let node = self.requests.node(name).await.map_err(Error::ReadNode)?;
+            let node = self.requests.get_of_cluster::<NodeView>(name).await.map_err(Error::ReadNode)?;
             self.state.nodes.insert(Arc::clone(name), node.map(|node| node.facts()));
         }
         Ok(())

@@ -15,9 +15,9 @@ use ordereddeployment_planner::{Act, FailureKind, pauses, whole_seconds};
 use ordereddeployment_wire::{Family, PlainDeployment, rollout_state};
 use serde_json::{Map, Value, json};
 
-use crate::Error;
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
 use crate::cache::expectations::Fact;
+use crate::error::Error;
 use crate::reconcile::merge_patch::diff;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::report::{StatusWrite, is_available};
@@ -43,7 +43,7 @@ impl Reconciler<'_> {
             patch["spec"] = json!({"paused": paused});
         }
         let write = self.ctx.begin_write(&self.state.deployment);
-        let answer = self.requests.patch::<PlainDeployment>(&self.namespace, &self.name, &patch).await;
+        let answer = self.requests.patch_whole::<PlainDeployment>(&self.namespace, &self.name, &patch).await;
         self.missed += usize::from(write.end(answer.as_ref().ok().map(|stored| &stored.0)));
         match answer {
             Ok(PlainDeployment(mut stored)) => {
@@ -103,7 +103,7 @@ impl Reconciler<'_> {
                 json!({"metadata": {"resourceVersion": entry.object.resource_version()}, "status": change});
             let name = &entry.set.name;
             self.ctx.reports.sending(entry.key(), &status);
-            match self.requests.patch_set_status(&self.namespace, name, &patch).await {
+            match self.requests.patch_status_of_set(&self.namespace, name, &patch).await {
                 Ok(stored) => {
                     // Kubernetes before 1.33, or without the feature gate, drops the field. Every write asks again: two versions can
                     // be behind one address.

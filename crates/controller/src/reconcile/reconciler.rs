@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use ordereddeployment_api::OrderedDeploymentStatus;
 use ordereddeployment_api::names::reason;
+use ordereddeployment_kubernetes::{Notice, Worker};
 use ordereddeployment_planner::{Event, EventType, Regarding};
 use ordereddeployment_wire::{Family, NamespacedUid};
 
-use crate::cache::entry::{Entry, single_set};
-use crate::client::requests::Requests;
+use crate::cache::entry::Entry;
+use crate::objects::{Objects, single_set};
 use crate::reconcile::context::Context;
 use crate::reconcile::observation::Observation;
 use crate::reconcile::state::ObjectState;
-use crate::runtime::workers::Worker;
 
 /// How many conflicts on writes of sets and of the status one reconciliation may meet before the next one counts as a failure.
 const CONFLICTS: usize = 5;
@@ -21,7 +21,7 @@ const CONFLICTS: usize = 5;
 pub(crate) struct Reconciler<'a> {
     pub(crate) ctx: &'a Context,
     pub(crate) worker: Worker,
-    pub(crate) requests: Requests,
+    pub(crate) requests: Objects,
     /// The state in memory of the object.
     pub(crate) state: &'a mut ObjectState,
     /// Its sets and pods, as this round sees them.
@@ -103,14 +103,32 @@ impl Reconciler<'_> {
             if let Some(result) = resume {
                 self.ctx.metrics.resumes.with_label_values(&[result]).inc();
             }
-            match single_set(&self.name).filter(|_| event.regarding == Regarding::Deployment) {
-                Some(name) => {
-                    let regarding = Regarding::Set { name: name.to_owned(), uid: Arc::clone(self.key.uid()) };
-                    let event = Event { regarding, ..event.clone() };
-                    self.ctx.events.publish(self.ctx.family, &self.state.deployment, &event);
-                }
-                None => self.ctx.events.publish(self.ctx.family, &self.state.deployment, event),
-            }
+            self.ctx.events.publish(self.notice(event));
+        }
+    }
+
+    /// An event, about its object. A ReplicaSet without a Deployment is its own deployment.
+    pub(crate) fn notice(&self, event: &Event) -> Notice {
+        let family = self.ctx.family;
+        let (kind, name, uid) = match (&event.regarding, single_set(&self.name)) {
+            (Regarding::Deployment, Some(single)) => (family.set_kind(), single, self.key.uid()),
+            (Regarding::Deployment, None) => (family.deployment_kind(), &*self.name, self.key.uid()),
+            (Regarding::Set { name, uid }, _) => (family.set_kind(), &**name, uid),
+            (Regarding::Pod { name, uid }, _) => ("Pod", &**name, uid),
+        };
+        let api_version = if kind == "Pod" { "v1" } else { family.api_version() };
+        Notice {
+            namespace: self.namespace.clone(),
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            uid: uid.to_string(),
+            type_: match event.type_ {
+                EventType::Normal => "Normal",
+                EventType::Warning => "Warning",
+            },
+            reason: event.reason,
+            message: event.message.clone(),
         }
     }
 }

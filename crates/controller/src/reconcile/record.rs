@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
 use crate::cache::expectations::Fact;
+use crate::reconcile::effect::word_for;
 use crate::reconcile::effect::{Effect, Silent, WriteFailure};
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::LiveReadReason;
@@ -158,10 +159,7 @@ impl Reconciler<'_> {
     }
 
     fn record_deletion(&self, target: &Target, purpose: Purpose, age_ratio: Option<f64>) {
-        let word = match purpose {
-            Purpose::Rollout => "rollout",
-            Purpose::Scale => "scale",
-        };
+        let word = word_for(purpose);
         self.ctx.metrics.deleted(word, target.why.rule);
         if let Some(ratio) = age_ratio {
             self.ctx.metrics.deletion_age_ratio.observe(ratio);

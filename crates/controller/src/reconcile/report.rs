@@ -12,9 +12,9 @@ use ordereddeployment_wire::Family;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::Error;
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
 use crate::cache::expectations::Fact;
+use crate::error::Error;
 use crate::reconcile::merge_patch::diff;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::LiveReadReason;
@@ -119,7 +119,7 @@ impl Reconciler<'_> {
         let patch = json!({"metadata": {"resourceVersion": version}, "status": change});
         let write = self.ctx.begin_write(&self.state.deployment);
         let answer =
-            self.requests.patch_status::<OrderedDeployment>(&self.namespace, &self.name, &patch).await;
+            self.requests.patch_status_whole::<OrderedDeployment>(&self.namespace, &self.name, &patch).await;
         self.missed += usize::from(write.end(answer.as_ref().ok()));
         match answer {
             Ok(mut stored) => {
@@ -162,7 +162,7 @@ impl Reconciler<'_> {
                 json!({"metadata": {"resourceVersion": entry.object.resource_version()}, "status": change});
             let name = &entry.set.name;
             self.state.sets_reported = Some(Instant::now());
-            match self.requests.patch_set_status(&self.namespace, name, &patch).await {
+            match self.requests.patch_status_of_set(&self.namespace, name, &patch).await {
                 Ok(stored) => {
                     if let Some(entry) = SetEntry::of(stored) {
                         self.record_set(Fact::Is(Arc::new(entry)));

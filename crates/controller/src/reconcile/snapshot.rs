@@ -120,11 +120,8 @@ impl Reconciler<'_> {
             let id = (entry.map(|entry| Arc::clone(entry.uid())), malformed);
             if !self.state.warned.contains(&id) {
                 self.ctx.metrics.malformed_annotations.inc();
-                self.ctx.events.publish(
-                    self.ctx.family,
-                    deployment,
-                    &malformed_event(self.ctx.family, entry.map(|entry| &*entry.pod), &id.1),
-                );
+                let event = malformed_event(self.ctx.family, entry.map(|entry| &*entry.pod), &id.1);
+                self.ctx.events.publish(self.notice(&event));
             }
             current.insert(id);
         }

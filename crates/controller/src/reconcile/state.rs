@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ordereddeployment_api::{OrderedDeployment, Template};
+use ordereddeployment_kubernetes::backoff::{self, Pace};
 use ordereddeployment_planner::{DryRun, Failure, FailureKind, Pod, Source};
 use ordereddeployment_sorter::Nodes;
+use ordereddeployment_wire::MalformedAnnotation;
 use tokio::time::Instant;
 
 use crate::cache::entry::{PodEntry, SetEntry, version_of};
 use crate::cache::expectations::Expectations;
-use crate::events::Warned;
 use crate::reconcile::compared::ComparisonRecord;
-use crate::runtime::backoff::{self, Pace};
 
 /// How long a refusal of a template is valid before the controller asks the API server again.
 const BELIEVE_REFUSAL: Duration = Duration::from_secs(10);
@@ -68,6 +68,10 @@ impl LiveReadReason {
         matches!(self, Self::Generation | Self::Resume | Self::Conflict | Self::Orphan | Self::Asked)
     }
 }
+
+/// Malformed annotations that were already warned of, so that each is warned of once: with the UID of their pod, or of the object
+/// itself.
+pub(crate) type Warned = BTreeSet<(Option<Arc<str>>, MalformedAnnotation)>;
 
 /// The last live read.
 #[derive(Clone, Copy, Debug)]

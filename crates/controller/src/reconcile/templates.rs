@@ -7,17 +7,15 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::reason;
+use ordereddeployment_kubernetes::{DryRunAnswer, backoff, without_name};
 use ordereddeployment_planner::{Answer, Comparison, ComparisonResult, DryRun, Snapshot};
 use ordereddeployment_wire::{new_pod, new_set};
 use tokio::time::Instant;
 
 use crate::cache::entry::{Entry, SetEntry};
-use crate::client::error::DryRunAnswer;
 use crate::reconcile::compared::{ComparisonRecord, Outcome};
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::ObjectState;
-use crate::runtime::backoff;
-use crate::runtime::pod_names::without_name;
 
 impl ObjectState {
     /// The known comparison of the current template with these sets.
@@ -58,7 +56,8 @@ impl Reconciler<'_> {
         let mut comparison = Comparison::of(snapshot, sets);
         let outcome = loop {
             let Some(object) = comparison.question() else { break Outcome::Known(comparison.verdict()) };
-            let error = match self.requests.dry_run_template(&self.namespace, &object).await {
+            let path = format!("/api/v1/namespaces/{}/podtemplates", self.namespace);
+            let error = match self.requests.create_at(&path, &object, true).await {
                 Ok(taken) => {
                     comparison.answered(&Answer::Taken(taken));
                     continue;

@@ -9,19 +9,20 @@ use futures::{FutureExt, StreamExt};
 use kube::Client;
 use kube_runtime::reflector;
 use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_kubernetes::{
+    Clock, Fence, Health, Limiter, Limits, Named, Names, Queue, Requests, Workers, events,
+};
 use ordereddeployment_wire::Family;
 use tokio::sync::watch;
 
-use crate::client::requests::Requests;
-use crate::events::events;
+use crate::error::Error;
+use crate::objects::Objects;
 use crate::reconcile::context::Context;
 use crate::reconcile::reconcile;
 use crate::runtime::handover::{Apart, Handover};
 use crate::runtime::node_rules::RulesSource;
-use crate::runtime::queue::{Named, Queue};
-use crate::runtime::watches::Watches;
-use crate::runtime::workers::Workers;
-use crate::{Clock, DecisionLog, Error, Fence, Health, Limiter, Limits, Metrics, Names};
+use crate::runtime::watches::{NODE_COSTS, Watches, watched};
+use crate::{DecisionLog, Metrics};
 
 /// How long queued events may be written at the end.
 const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -72,7 +73,7 @@ impl Options {
             names: Names::random(),
             namespace: None,
             metrics,
-            health: Health::default(),
+            health: health(&[Family::Ordered], false),
             leadership: None,
             decision_log: DecisionLog::default(),
             limiter: Limiter::new(Limits::default()),
@@ -131,13 +132,13 @@ impl Controller {
             node_rules,
         } = options;
         let handover = Arc::new(Handover::new(apart.as_ref()));
-        let of_leader = leadership.iter().map(|(fence, _)| fence);
-        let fences: Vec<_> = of_leader.clone().chain(apart.iter().map(|_| &handover.fence)).collect();
         // Events are also written while this controller stands aside: they say why.
-        let of_events: Vec<_> = of_leader.clone().collect();
-        let of_events = Arc::new(Requests::new(family, &client, &of_events, limiter.clone(), &metrics));
-        let requests = Arc::new(Requests::new(family, &client, &fences, limiter, &metrics));
-        let (events, event_writer) = events(clock.clone(), names.clone(), Arc::clone(&metrics));
+        let of_leader: Vec<_> = leadership.iter().map(|(fence, _)| fence).collect();
+        let of_both = of_leader.iter().copied().chain(apart.iter().map(|_| &handover.fence));
+        let requests = Requests::new(&client, &of_both.collect::<Vec<_>>(), limiter.clone(), &metrics.client);
+        let requests = Arc::new(Objects::new(family, requests));
+        let of_events = Arc::new(Requests::new(&client, &of_leader, limiter, &metrics.client));
+        let (events, event_writer) = events(clock.clone(), names.clone(), Arc::clone(&metrics.client));
         let mut event_writer = Box::pin(event_writer.run(of_events));
         let (store, writer) = reflector::store::<OrderedDeployment>();
         let (ctx, lister) =
@@ -145,7 +146,7 @@ impl Controller {
         let ctx = Arc::new(ctx);
         let shutdown = shutdown.shared();
 
-        let queue = Queue::new(Arc::clone(&ctx.metrics), coalesce);
+        let queue = Queue::new(Arc::clone(&ctx.metrics.client), coalesce);
         let watches = Watches {
             ctx: Arc::clone(&ctx),
             namespace,
@@ -182,7 +183,7 @@ impl Controller {
             // Biased, here and below: equal runs poll in equal order.
             tokio::select! {
                 biased;
-                () = health.synced_of(family) => {}
+                () = health.synced_of(family.deployments()) => {}
                 () = shutdown.clone() => return,
             }
             // Before the first list, an order would ignore them.
@@ -197,7 +198,7 @@ impl Controller {
                 () = is_leader(leadership) => {}
                 () = shutdown.clone() => return,
             }
-            ctx.metrics.is_leader.set(1);
+            ctx.metrics.client.is_leader.set(1);
             handover.leads();
             run_queue(&queue, &ctx, workers, shutdown, &handover).await;
         };
@@ -267,6 +268,12 @@ async fn run_queue(
         }
     }
     while let Some(()) = running.next().await {}
+}
+
+/// The health of a process that runs the controllers of these families, and that of deletion costs.
+#[must_use]
+pub fn health(families: &[Family], node_costs: bool) -> Health {
+    Health::of(families.iter().flat_map(|family| watched(*family)).chain(node_costs.then_some(NODE_COSTS)))
 }
 
 /// Waits for leadership, if leader election is enabled.

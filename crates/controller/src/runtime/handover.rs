@@ -26,15 +26,12 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Resource, ResourceExt};
 use kube_runtime::watcher::{self, watch_object, watcher};
 use ordereddeployment_api::names::{label, reason};
+use ordereddeployment_kubernetes::{Fence, Health, RequestError, patient, with_user_agent};
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::client::error::RequestError;
-use crate::client::http::with_user_agent;
 use crate::reconcile::context::Context;
-use crate::runtime::backoff::patient;
-use crate::{Fence, Health};
 
 /// The name of the probe.
 const PROBE: &str = "ordered-controller-manager-probe";
@@ -269,7 +266,7 @@ impl Apart {
             handover.set(Some(Instant::now() + FOREVER));
             return std::future::pending().await;
         }
-        let client = with_user_agent(client, None);
+        let client = with_user_agent(client);
         let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), &self.namespace);
         let config = watcher::Config::default().fields(&format!("metadata.name={PROBE}"));
         let mut events = pin!(patient("probe", || watcher(sets.clone(), config.clone())));

@@ -1,21 +1,13 @@
-//! The metrics of the controller. Each instance has its own registry, so that several can live in one process.
-//!
-//! Metrics that client-go or controller-runtime define have the same names here.
+//! The metrics of decisions and of what they cause. Each instance has its own registry, so that several can live in one process.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use ordereddeployment_api::names::CONTROLLER;
+use ordereddeployment_kubernetes::{ClientMetrics, Collectors};
 use ordereddeployment_sorter::Rule;
 use ordereddeployment_wire::NamespacedUid;
-use prometheus::core::Collector;
-use prometheus::{
-    Encoder, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
-    TextEncoder, exponential_buckets,
-};
-
-use crate::Error;
+use prometheus::{GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge, Opts};
 
 /// Why an object waits, and since when, in seconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -34,7 +26,9 @@ type Waiting = (String, WaitTimes);
 /// The metrics of one controller.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    registry: Registry,
+    collectors: Collectors,
+    /// Those of requests, watches, events, the queue and leader election.
+    pub client: Arc<ClientMetrics>,
     pub(crate) reconciles: IntCounterVec,
     pub(crate) reconcile_duration: Histogram,
     pub(crate) pod_deletions: IntCounterVec,
@@ -48,19 +42,9 @@ pub struct Metrics {
     eviction_refused_start: GaugeVec,
     pub(crate) resumes: IntCounterVec,
     pub(crate) malformed_annotations: IntCounter,
-    pub(crate) events_dropped: IntCounter,
-    watch_failures: IntCounterVec,
-    watch_contact: GaugeVec,
-    watch_sync: GaugeVec,
     pub(crate) watch_lag: Histogram,
-    pub(crate) event_to_request: Histogram,
-    pub(crate) is_leader: IntGauge,
     pub(crate) stands_aside: IntGauge,
     pub(crate) foreign_statuses: IntCounter,
-    pub(crate) queue_depth: IntGauge,
-    pub(crate) queue_wait: Histogram,
-    pub(crate) requests: IntCounterVec,
-    pub(crate) limiter_wait: Histogram,
     pub(crate) node_cost_writes: IntCounter,
     pub(crate) node_cost_config_invalid: IntGauge,
     /// The objects that wait.
@@ -96,161 +80,84 @@ pub mod metric {
     pub const RESUMES: &str = "ordereddeployment_resumes_total";
     /// Warnings of malformed annotations.
     pub const MALFORMED_ANNOTATIONS: &str = "ordereddeployment_malformed_annotations_total";
-    /// Events that were dropped, since there were too many.
-    pub const EVENTS_DROPPED: &str = "ordereddeployment_events_dropped_total";
-    /// Failures of watches, by resource; each is retried.
-    pub const WATCH_FAILURES: &str = "ordereddeployment_watch_failures_total";
-    /// When data last arrived on a watch, by resource, in seconds since 1970. If nothing changes, the API server sends a
-    /// bookmark about once a minute.
-    pub const WATCH_CONTACT: &str = "ordereddeployment_watch_last_contact_timestamp_seconds";
-    /// When a watch last completed a list, by resource, in seconds since 1970.
-    pub const WATCH_SYNC: &str = "ordereddeployment_watch_last_sync_timestamp_seconds";
     /// The time from the answer to an own write until the controller saw it in the watch, in seconds.
     pub const WATCH_LAG: &str = "ordereddeployment_watch_lag_seconds";
-    /// The time from an event of a watch to the first request of the reconciliation that it causes, in seconds.
-    pub const EVENT_TO_REQUEST: &str = "ordereddeployment_event_to_request_seconds";
-    /// 1 while this process is the leader, or runs without leader election; 0 on a standby.
-    pub const LEADS: &str = "leader_election_master_status";
     /// 1 while the controller of `ReplicaSets` does nothing, because kube-controller-manager's is alive or may be.
     pub const STANDS_ASIDE: &str = "ordereddeployment_replicaset_stands_aside";
     /// Statuses of `ReplicaSets` that another client has written.
     pub const FOREIGN_STATUSES: &str = "ordereddeployment_replicaset_foreign_statuses_total";
-    /// Deployments that wait to be reconciled.
-    pub const QUEUE_DEPTH: &str = "workqueue_depth";
-    /// How long they wait, in seconds.
-    pub const QUEUE_WAIT: &str = "workqueue_queue_duration_seconds";
-    /// Requests to the API server, by method and code (`<error>`: there was no answer).
-    pub const REQUESTS: &str = "rest_client_requests_total";
-    /// How long requests wait for the limits (`--kube-api-qps` and others), in seconds.
-    pub const LIMITER_WAIT: &str = "rest_client_rate_limiter_duration_seconds";
     /// Deletion costs written or removed on pods of plain Deployments.
     pub const NODE_COST_WRITES: &str = "ordereddeployment_node_cost_writes_total";
     /// 1 while the rules for deletion costs are malformed and the previous ones are in force.
     pub const NODE_COST_CONFIG_INVALID: &str = "ordereddeployment_node_cost_config_invalid";
 }
 
-/// Registers a collector.
-fn kept<C: Collector + Clone + 'static>(
-    registry: &Registry,
-    collector: prometheus::Result<C>,
-) -> Result<C, Error> {
-    let collector = collector?;
-    registry.register(Box::new(collector.clone()))?;
-    Ok(collector)
-}
-
-fn ages(registry: &Registry) -> Result<Histogram, Error> {
-    let help = "The age of a deleted pod by the mean age of those that remain.";
-    let opts = HistogramOpts::new(metric::DELETION_AGE_RATIO, help);
-    kept(registry, Histogram::with_opts(opts.buckets(exponential_buckets(0.125, 2.0, 7)?)))
-}
-
-fn event_to_request(registry: &Registry) -> Result<Histogram, Error> {
-    let help = "The time from an event of a watch to the first request that it causes.";
-    let opts = HistogramOpts::new(metric::EVENT_TO_REQUEST, help);
-    kept(registry, Histogram::with_opts(opts.buckets(exponential_buckets(0.000_125, 2.0, 14)?)))
-}
-
 impl Metrics {
     /// New metrics, all 0.
-    pub fn new() -> Result<Self, Error> {
-        let registry = &Registry::new();
-        let count = |name, help| kept(registry, IntCounter::new(name, help));
-        let count_by =
-            |name, help, labels: &[&str]| kept(registry, IntCounterVec::new(Opts::new(name, help), labels));
-        let gauge = |name, help| kept(registry, IntGauge::new(name, help));
-        let gauge_by =
-            |name, help, labels: &[&str]| kept(registry, GaugeVec::new(Opts::new(name, help), labels));
-        let times = |name, help| kept(registry, Histogram::with_opts(HistogramOpts::new(name, help)));
-        let fine = |common_opts: Opts| {
-            let buckets = exponential_buckets(0.001, 4.0, 9)?;
-            kept(registry, Histogram::with_opts(HistogramOpts { common_opts, buckets }))
-        };
+    pub fn new() -> prometheus::Result<Self> {
+        let new = Collectors::default();
         let object = ["namespace", "name"];
-        // Metrics of client-go have a label with the controller's name.
-        let of_this = |name: &str, help: &str| Opts::new(name, help).const_label("name", CONTROLLER);
-        let own_gauge = |name, help| kept(registry, IntGauge::with_opts(of_this(name, help)));
+        let lag = Opts::new(
+            metric::WATCH_LAG,
+            "How long after the answer to an own write it was noticed that the watch shows it.",
+        );
+        let ages = Opts::new(
+            metric::DELETION_AGE_RATIO,
+            "The age of a deleted pod by the mean age of those that remain.",
+        );
         let metrics = Self {
-            reconciles: count_by(metric::RECONCILES, "Passes over a deployment.", &["result"])?,
-            reconcile_duration: times(
+            client: Arc::new(ClientMetrics::new(&new)?),
+            reconciles: new.counter_by(metric::RECONCILES, "Passes over a deployment.", &["result"])?,
+            reconcile_duration: new.histogram(
                 metric::RECONCILE_DURATION,
                 "How long the reconciliation of an OrderedDeployment takes.",
             )?,
-            pod_deletions: count_by(metric::POD_DELETIONS, "Pods deleted or evicted.", &["purpose", "rule"])?,
-            deletion_age_ratio: ages(registry)?,
-            pod_creations: count(metric::POD_CREATIONS, "Pods created.")?,
-            write_failures: count_by(metric::WRITE_FAILURES, "Writes that failed.", &["verb"])?,
-            live_reads: count_by(
+            pod_deletions: new.counter_by(
+                metric::POD_DELETIONS,
+                "Pods deleted or evicted.",
+                &["purpose", "rule"],
+            )?,
+            deletion_age_ratio: new.exponential(ages, 0.125, 2.0, 7)?,
+            pod_creations: new.counter(metric::POD_CREATIONS, "Pods created.")?,
+            write_failures: new.counter_by(metric::WRITE_FAILURES, "Writes that failed.", &["verb"])?,
+            live_reads: new.counter_by(
                 metric::LIVE_READS,
                 "Reads of a deployment and its pods past the cache.",
                 &["reason"],
             )?,
-            holds: gauge(metric::HOLDS, "Deployments paused at a pause point now.")?,
-            hold_start: gauge_by(
+            holds: new.gauge(metric::HOLDS, "Deployments paused at a pause point now.")?,
+            hold_start: new.gauge_by(
                 metric::HOLD_START,
                 "Since when a deployment is paused at a pause point.",
                 &object,
             )?,
-            blocked_start: gauge_by(
+            blocked_start: new.gauge_by(
                 metric::BLOCKED_START,
                 "Since when the next pod may not go, since too few others are available.",
                 &object,
             )?,
-            eviction_refused_start: gauge_by(
+            eviction_refused_start: new.gauge_by(
                 metric::EVICTION_REFUSED_START,
                 "Since when a disruption budget refuses the evictions of a deployment.",
                 &object,
             )?,
-            resumes: count_by(metric::RESUMES, "Resumes of held rollouts.", &["result"])?,
-            malformed_annotations: count(metric::MALFORMED_ANNOTATIONS, "Malformed annotations warned of.")?,
-            events_dropped: count(
-                metric::EVENTS_DROPPED,
-                "Events that were not published, since too many were.",
-            )?,
-            watch_failures: count_by(metric::WATCH_FAILURES, "Watches that failed.", &["resource"])?,
-            watch_contact: gauge_by(
-                metric::WATCH_CONTACT,
-                "When the API server was last heard of on a watch.",
-                &["resource"],
-            )?,
-            watch_sync: gauge_by(
-                metric::WATCH_SYNC,
-                "When a watch last showed a whole list.",
-                &["resource"],
-            )?,
-            watch_lag: fine(Opts::new(
-                metric::WATCH_LAG,
-                "How long after the answer to an own write it was noticed that the watch shows it.",
-            ))?,
-            event_to_request: event_to_request(registry)?,
-            is_leader: own_gauge(
-                metric::LEADS,
-                "Whether this process is the leader, or runs without leader election.",
-            )?,
-            stands_aside: gauge(
+            resumes: new.counter_by(metric::RESUMES, "Resumes of held rollouts.", &["result"])?,
+            malformed_annotations: new
+                .counter(metric::MALFORMED_ANNOTATIONS, "Malformed annotations warned of.")?,
+            watch_lag: new.exponential(lag, 0.001, 4.0, 9)?,
+            stands_aside: new.gauge(
                 metric::STANDS_ASIDE,
                 "Whether the controller of ReplicaSets waits because kube-controller-manager's is alive, or may be.",
             )?,
-            foreign_statuses: count(metric::FOREIGN_STATUSES, "ReplicaSets reported by another client.")?,
-            queue_depth: own_gauge(metric::QUEUE_DEPTH, "Deployments that wait to be reconciled.")?,
-            queue_wait: fine(of_this(metric::QUEUE_WAIT, "How long deployments wait to be reconciled."))?,
-            requests: kept(
-                registry,
-                IntCounterVec::new(
-                    of_this(metric::REQUESTS, "Requests to the API server."),
-                    &["method", "code"],
-                ),
-            )?,
-            limiter_wait: fine(of_this(
-                metric::LIMITER_WAIT,
-                "How long requests wait for the client's limits.",
-            ))?,
-            node_cost_writes: count(metric::NODE_COST_WRITES, "Deletion costs written or taken back.")?,
-            node_cost_config_invalid: gauge(
+            foreign_statuses: new
+                .counter(metric::FOREIGN_STATUSES, "ReplicaSets reported by another client.")?,
+            node_cost_writes: new
+                .counter(metric::NODE_COST_WRITES, "Deletion costs written or taken back.")?,
+            node_cost_config_invalid: new.gauge(
                 metric::NODE_COST_CONFIG_INVALID,
                 "Whether the rules for deletion costs are malformed.",
             )?,
-            registry: registry.clone(),
+            collectors: new,
             waiting: Arc::default(),
         };
         metrics.begin_at_zero();
@@ -259,11 +166,11 @@ impl Metrics {
 
     /// Sets counters to 0 instead of leaving them absent, so that the first event is an increase.
     fn begin_at_zero(&self) {
-        let all: [(&IntCounterVec, &[&str]); 4] = [
+        self.client.begin_at_zero(&["ordereddeployments", "orderedreplicasets", "pods", "nodes"]);
+        let all: [(&IntCounterVec, &[&str]); 3] = [
             (&self.reconciles, &["ok", "failed", "error"]),
             (&self.write_failures, &["create", "update", "delete", "evict", "status"]),
             (&self.resumes, &["accepted", "ignored"]),
-            (&self.watch_failures, &["ordereddeployments", "orderedreplicasets", "pods", "nodes"]),
         ];
         for (counter, values) in all {
             for value in values {
@@ -273,31 +180,15 @@ impl Metrics {
     }
 
     /// All metrics in Prometheus' text format.
-    pub fn render(&self) -> Result<String, Error> {
+    pub fn render(&self) -> prometheus::Result<String> {
         // The lock is held until all metrics are gathered: another scrape starts without these labels.
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         self.set_waiting(&waiting);
-        let mut text = Vec::new();
-        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        self.collectors.render()
     }
 
     pub(crate) fn write_failed(&self, verb: &str) {
         self.write_failures.with_label_values(&[verb]).inc();
-    }
-
-    pub(crate) fn watch_failed(&self, resource: &str) {
-        self.watch_failures.with_label_values(&[resource]).inc();
-    }
-
-    /// Data arrived on the watch of that resource.
-    pub(crate) fn heard(&self, resource: &str, now: Timestamp) {
-        self.watch_contact.with_label_values(&[resource]).set(seconds(now));
-    }
-
-    /// A watch completed a list.
-    pub(crate) fn synced(&self, resource: &str, now: Timestamp) {
-        self.watch_sync.with_label_values(&[resource]).set(seconds(now));
     }
 
     /// A pod was deleted for that purpose, by that rule.
@@ -378,11 +269,7 @@ mod tests {
     fn every_metric_is_rendered_under_its_name() {
         let metrics = Metrics::new().unwrap();
         metrics.deleted("rollout", Some(Rule::DeletePriority));
-        metrics.watch_failed("pods");
-        metrics.heard("pods", at(1));
-        metrics.synced("pods", at(1));
         metrics.resumes.with_label_values(&["accepted"]).inc();
-        metrics.requests.with_label_values(&["GET", "200"]).inc();
         let all = WaitTimes { held: Some(at(1)), blocked: Some(at(2)), refused: Some(at(3)) };
         metrics.waits(&key("1"), "web", all);
         metrics.reconciles.with_label_values(&["ok"]).inc();
@@ -394,17 +281,7 @@ mod tests {
             metric::HOLD_START,
             metric::BLOCKED_START,
             metric::EVICTION_REFUSED_START,
-            metric::EVENTS_DROPPED,
-            metric::WATCH_FAILURES,
-            metric::WATCH_CONTACT,
-            metric::WATCH_SYNC,
             metric::WATCH_LAG,
-            metric::EVENT_TO_REQUEST,
-            metric::LEADS,
-            metric::QUEUE_DEPTH,
-            metric::QUEUE_WAIT,
-            metric::REQUESTS,
-            metric::LIMITER_WAIT,
             metric::RECONCILES,
             metric::RECONCILE_DURATION,
             metric::POD_DELETIONS,

@@ -9,12 +9,9 @@ use kube::{Api, Client, Resource, ResourceExt};
 use kube_runtime::watcher::{self, watcher};
 use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{DeletionOrder, OrderedDeployment};
+use ordereddeployment_kubernetes::{EventRecorder, Health, patient};
 use ordereddeployment_nodecosts::Config;
 use tokio::sync::watch;
-
-use crate::Health;
-use crate::events::EventRecorder;
-use crate::runtime::backoff::patient;
 
 /// The ConfigMap with the rules of `nodecosts`.
 #[derive(Clone, Debug)]

@@ -13,20 +13,32 @@ use kube_runtime::reflector::{ObjectRef, Store};
 use kube_runtime::watcher::{self, watcher};
 use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use ordereddeployment_kubernetes::{
+    Decoded, Health, PAGE, Queue, Watched, decoded, decoded_or_known, patient, reporting, watch_of,
+};
 use ordereddeployment_wire::{Family, NamespacedUid, NodeView, PlainDeployment, PlainSet, PodView};
 use serde::de::DeserializeOwned;
 
-use crate::cache::entry::{PodEntry, SetEntry, is_adoptable, is_orphan, single_set};
+use crate::cache::entry::{PodEntry, SetEntry, is_adoptable, is_orphan};
 use crate::cache::index::{DeploymentName, WatchEvent};
-use crate::client::decode::{Decoded, decoded, decoded_or_known};
-use crate::client::http::reporting;
-use crate::client::requests::PAGE;
-use crate::client::sets::SetObject;
+use crate::objects::{SetObject, single_set};
 use crate::reconcile::context::Context;
-use crate::runtime::backoff::patient;
 use crate::runtime::handover::{Handover, IN_NAMESPACE};
-use crate::runtime::health::{Health, Watched, watch_of};
-use crate::runtime::queue::Queue;
+
+/// All watches of the controller `nodecosts`.
+pub(crate) const NODE_COSTS: Watched =
+    Watched { controller: "nodecosts", resource: "nodecosts", optional: false };
+
+/// The watches of the controller of this family: of deployments, sets, pods and nodes. Nodes are read for node rules only.
+pub(crate) fn watched(family: Family) -> [Watched; 4] {
+    let watched = |resource, optional| Watched { controller: family.deployments(), resource, optional };
+    [
+        watched(family.deployments(), false),
+        watched(family.sets(), false),
+        watched("pods", false),
+        watched("nodes", true),
+    ]
+}
 
 /// What every watch needs.
 #[derive(Clone)]
@@ -62,7 +74,7 @@ impl Watches {
                 self.apply_deployment(&event, &store);
             }
         };
-        let [what, ..] = Watched::of(self.ctx.family);
+        let [what, ..] = watched(self.ctx.family);
         match self.ctx.family {
             Family::Ordered => self.follow(|| self.watched(), what, |event| apply(decoded(event))).await,
             Family::Plain => {
@@ -135,7 +147,7 @@ impl Watches {
             }
             self.enqueue(names.iter().map(reference));
         };
-        let [_, what, ..] = Watched::of(self.ctx.family);
+        let [_, what, ..] = watched(self.ctx.family);
         match self.ctx.family {
             Family::Ordered => {
                 let ordered = |event: watcher::Event<Decoded<OrderedReplicaSet>>| {
@@ -217,7 +229,7 @@ impl Watches {
     }
 
     async fn pods(&self) {
-        let [_, _, what, _] = Watched::of(self.ctx.family);
+        let [_, _, what, _] = watched(self.ctx.family);
         let open = || self.watched::<PodView>();
         self.follow(open, what, |event| {
             let orphan = match &event {
@@ -239,7 +251,7 @@ impl Watches {
 
     async fn nodes(&self) {
         let api: Api<NodeView> = Api::all(self.client());
-        let [.., what] = Watched::of(self.ctx.family);
+        let [.., what] = watched(self.ctx.family);
         let open = || watcher(api.clone(), watcher::Config::default().page_size(PAGE));
         self.follow(open, what, |event| self.ctx.cache().apply_node(event)).await;
     }
@@ -268,13 +280,13 @@ impl Watches {
     ) where
         S: Stream<Item = watcher::Result<watcher::Event<K>>>,
     {
-        let (resource, watch) = (what.resource(), watch_of(what.resource()));
+        let (resource, watch) = (what.resource, watch_of(what.resource));
         let mut stream = std::pin::pin!(patient(resource, open));
         while let Some(event) = stream.next().await {
             let event = match event {
                 Ok(event) => event,
                 Err(failure) => {
-                    self.ctx.metrics.watch_failed(resource);
+                    self.ctx.metrics.client.watch_failed(resource);
                     self.health.fails(&watch);
                     if is_forbidden(&failure) {
                         self.health.is_forbidden(what);
@@ -289,7 +301,7 @@ impl Watches {
             }
             apply(event);
             if is_whole {
-                self.ctx.metrics.synced(resource, self.ctx.clock.now());
+                self.ctx.metrics.client.synced(resource, self.ctx.clock.now());
                 self.health.synced(what);
             }
         }

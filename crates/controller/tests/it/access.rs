@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use ordereddeployment_controller::client;
+use ordereddeployment_kubernetes::client;
 use serde_json::{Value, json};
 use tokio::time::{advance, pause};
 

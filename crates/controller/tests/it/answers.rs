@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Method;
-use ordereddeployment_controller::{Health, LOG_FILTER};
+use ordereddeployment_controller::{Family, LOG_FILTER, health};
 use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -91,7 +91,7 @@ async fn ten_minutes(
         }
     });
     cluster.scale(3).await;
-    cluster.health = Health::default();
+    cluster.health = health(&[Family::Ordered], false);
     let begun = log.lines().len();
     cluster.start_controller();
     cluster.pass(Duration::from_secs(600)).await;

@@ -13,10 +13,8 @@ use ordereddeployment_api::names::{annotation, condition, label};
 use ordereddeployment_api::{
     ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, crds,
 };
-use ordereddeployment_controller::{
-    Apart, Candidate, Clock, Controller, Family, Fence, Health, Limiter, Limits, Metrics, Names, Options,
-    Timing,
-};
+use ordereddeployment_controller::{Apart, Controller, Family, Metrics, Options, health};
+use ordereddeployment_kubernetes::{Candidate, Clock, Fence, Health, Limiter, Limits, Names, Timing};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config, Record, Sandbox};
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
@@ -94,7 +92,7 @@ impl Cluster {
             sandbox,
             client,
             metrics,
-            health: Health::default(),
+            health: health(&[Family::Ordered], false),
             limits: Limits::default(),
             ahead: SignedDuration::ZERO,
             faults: FaultInjector::default(),
@@ -129,14 +127,14 @@ impl Cluster {
     pub fn start_replica(&mut self, stop: oneshot::Receiver<()>) -> JoinHandle<()> {
         let (client, mut options) = self.next_controller();
         options.metrics = Arc::new(Metrics::new().unwrap());
-        options.health = Health::of(&[self.family], false);
+        options.health = health(&[self.family], false);
         let (fence, (leadership, is_leader)) = (Fence::default(), watch::channel(false));
         options.leadership = Some((fence.clone(), is_leader));
         let name = format!("replica-{}", self.controllers);
         let (clock, health) = (options.clock.clone(), options.health.clone());
         let candidate = Candidate::new(&client, "default", &name, Timing::default(), fence, clock, health);
         let run = Controller::run(client, options, stop.map(|_| ()));
-        tokio::spawn(async move { candidate.run_while_leading(run, leadership).await.unwrap() })
+        tokio::spawn(async move { candidate.run_while_leading(run, leadership).await.unwrap().unwrap() })
     }
 
     /// A sandbox with Deployments, and a running controller of ReplicaSets. Its commits are recorded.

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use ordereddeployment_api::OrderedDeployment;
-use ordereddeployment_controller::Limits;
+use ordereddeployment_kubernetes::Limits;
 use serde_json::json;
 use tokio::time::{Instant, interval, sleep};
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use http::Method;
 use ordereddeployment_api::names::annotation;
-use ordereddeployment_controller::{Controller, Fence, Metrics, Options, counted, metric};
+use ordereddeployment_controller::{Controller, Metrics, Options, metric};
+use ordereddeployment_kubernetes::metric as of_client;
+use ordereddeployment_kubernetes::{Fence, counted};
 use serde_json::json;
 
 use crate::cluster::{Cluster, names};
@@ -25,7 +27,7 @@ async fn a_watch_refused_for_long_ends_readiness_until_it_works() {
     let why = cluster.health.unready().unwrap();
     assert!(why.starts_with("the watch of pods has failed for "), "{why}");
     let text = cluster.metrics.render().unwrap();
-    assert!(text.contains(&format!("{}{{resource=\"pods\"}}", metric::WATCH_FAILURES)), "{text}");
+    assert!(text.contains(&format!("{}{{resource=\"pods\"}}", of_client::WATCH_FAILURES)), "{text}");
     cluster.faults.clear();
     // It is open again within half a minute. Nothing is shown on it yet.
     cluster.pass(Duration::from_secs(31)).await;
@@ -65,7 +67,7 @@ async fn a_hold_is_counted_only_by_the_leader_and_only_while_its_object_exists()
     let mut options = Options::new(Arc::clone(&standby));
     let (_leadership, is_leader) = tokio::sync::watch::channel(false);
     options.leadership = Some((Fence::default(), is_leader));
-    let client = counted(&cluster.sandbox.client().unwrap(), &standby);
+    let client = counted(&cluster.sandbox.client().unwrap(), &standby.client);
     let run = Controller::run(client, options, std::future::pending());
     let running = tokio::spawn(async move { run.await.unwrap() });
     for pod in names(&pods) {
@@ -75,19 +77,19 @@ async fn a_hold_is_counted_only_by_the_leader_and_only_while_its_object_exists()
     cluster.until_held().await;
     cluster.pass(Duration::from_secs(1)).await;
     let holds = |count| format!("{} {count}\n", metric::HOLDS);
-    let leads = |is| format!("{}{{name=\"ordered-controller-manager\"}} {is}\n", metric::LEADS);
+    let leads = |is| format!("{}{{name=\"ordered-controller-manager\"}} {is}\n", of_client::LEADS);
     let start = format!("{}{{name=\"web\",namespace=\"default\"}}", metric::HOLD_START);
     let ours = cluster.metrics.render().unwrap();
     assert!(ours.contains(&holds(1)) && ours.contains(&leads(1)) && ours.contains(&start), "{ours}");
     let theirs = standby.render().unwrap();
     assert!(theirs.contains(&holds(0)) && theirs.contains(&leads(0)) && !theirs.contains(&start), "{theirs}");
     let asked =
-        format!("{}{{code=\"200\",method=\"GET\",name=\"ordered-controller-manager\"}}", metric::REQUESTS);
+        format!("{}{{code=\"200\",method=\"GET\",name=\"ordered-controller-manager\"}}", of_client::REQUESTS);
     assert!(theirs.contains(&asked), "{theirs}");
     cluster.deployments().delete("web", &kube::api::DeleteParams::default()).await.unwrap();
     cluster.pass(Duration::from_secs(5)).await;
     cluster.pass(Duration::from_secs(120)).await;
-    let depth = format!("{}{{name=\"ordered-controller-manager\"}} 0\n", metric::QUEUE_DEPTH);
+    let depth = format!("{}{{name=\"ordered-controller-manager\"}} 0\n", of_client::QUEUE_DEPTH);
     for metrics in [&cluster.metrics, &standby] {
         let text = metrics.render().unwrap();
         assert!(text.contains(&holds(0)) && !text.contains(&start) && text.contains(&depth), "{text}");

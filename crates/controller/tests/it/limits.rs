@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
-use ordereddeployment_controller::Limits;
+use ordereddeployment_kubernetes::Limits;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;

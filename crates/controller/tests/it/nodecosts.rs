@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::{annotation, reason};
-use ordereddeployment_controller::{Clock, Health, Names, NodeCosts, Options, metric};
+use ordereddeployment_controller::{NodeCosts, Options, health, metric};
+use ordereddeployment_kubernetes::{Clock, Names};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -69,7 +70,7 @@ impl Bench {
         let mut options = Options::new(std::sync::Arc::clone(&cluster.metrics));
         options.clock = Clock::simulated(base);
         options.names = Names::seeded(7);
-        options.health = Health::of(&[], true);
+        options.health = health(&[], true);
         let costs = NodeCosts { config_namespace: "default".to_owned(), config_name: "costs".to_owned() };
         let run = costs.run(cluster.sandbox.client().unwrap(), options, std::future::pending());
         tokio::spawn(async move { run.await.unwrap() })

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use futures::{StreamExt, stream};
 use kube::ResourceExt;
 use ordereddeployment_api::names::reason;
+use ordereddeployment_kubernetes::{RequestError, without_name};
 use ordereddeployment_planner::FailureKind;
 use ordereddeployment_wire::{Family, PodView, new_pod};
 use serde_json::Value;
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
-use crate::client::error::RequestError;
 use crate::reconcile::effect::{Effect, WriteFailure};
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::LiveReadReason;
-use crate::runtime::pod_names::without_name;
 
 /// The largest batch.
 const LARGEST: usize = 100;
@@ -79,7 +78,7 @@ impl Reconciler<'_> {
     /// Creates a pod. The API server refuses the first one of a template for fields that it does not know, unless there is no other pod.
     async fn create_one(&self, pod: &Value, is_first: bool) -> Result<PodView, RequestError> {
         if !is_first {
-            return self.requests.create_pod(&self.namespace, pod, false).await;
+            return self.requests.create::<PodView>(&self.namespace, pod, false).await;
         }
         match self.requests.create_first_pod(&self.namespace, pod, false).await {
             Ok((pod, lost)) => {
@@ -90,7 +89,7 @@ impl Reconciler<'_> {
                 let message =
                     format!("Pods are created without fields that the API server does not know: {error}");
                 self.warn(reason::UNKNOWN_FIELDS, message);
-                self.requests.create_pod(&self.namespace, pod, false).await
+                self.requests.create::<PodView>(&self.namespace, pod, false).await
             }
             Err(error) => Err(error),
         }
@@ -142,7 +141,7 @@ impl Reconciler<'_> {
     pub(super) async fn try_pod(&self, set: &SetEntry) -> Vec<Effect> {
         let name = self.ctx.names.pod(&set.set.name, |_| false);
         let pod = new_pod(self.ctx.family, &set.set.name, set.uid(), &set.template(), &name, &self.namespace);
-        match self.requests.create_pod(&self.namespace, &pod, true).await {
+        match self.requests.create::<PodView>(&self.namespace, &pod, true).await {
             Ok(view) if change_of(set, &view).is_none() => {
                 vec![Effect::Unaltered(Arc::clone(set.uid()))]
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use jiff::Timestamp;
+use ordereddeployment_kubernetes::{ObjectVersion, RequestError};
 use ordereddeployment_planner::{DeleteGroup, FailureKind, Pod, Purpose, Target};
 use ordereddeployment_wire::Family;
 use tokio::time::Instant;
@@ -12,12 +13,12 @@ use tokio::time::Instant;
 use super::refusals::explain;
 use crate::cache::entry::{Entry, PodEntry};
 use crate::cache::expectations::Fact;
-use crate::client::error::RequestError;
-use crate::client::requests::ObjectVersion;
+use crate::reconcile::effect::word_for;
 use crate::reconcile::effect::{Effect, WriteFailure};
 use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::LiveReadReason;
+use ordereddeployment_wire::PodView;
 
 /// How often a delete is retried with a newer version, if nothing relevant to the decision changed.
 const RETRIES: usize = 5;
@@ -155,7 +156,7 @@ impl Reconciler<'_> {
             // The API server counts the budget down before it compares the version of an eviction: a conflict blocks the budget for two
             // minutes (`pkg/registry/core/pod/storage/eviction.go`).
             if evict || conflict.is_some() {
-                let fresh = match requests.pod(namespace, name).await {
+                let fresh = match requests.get::<PodView>(namespace, name).await {
                     Ok(fresh) => fresh.filter(|pod| pod.metadata.uid.as_deref() == Some(&**target.uid())),
                     Err(error) => return Outcome::Failed(verb, error),
                 };
@@ -173,9 +174,9 @@ impl Reconciler<'_> {
             }
             let object = ObjectVersion { namespace, name, uid: target.uid(), version: &version };
             let answer = if evict {
-                requests.evict_pod(&object, purpose).await.map(|()| false)
+                requests.evict_pod(&object, word_for(purpose)).await.map(|()| false)
             } else {
-                requests.delete_pod(&object, purpose).await
+                requests.delete_pod(&object, word_for(purpose)).await
             };
             conflict = match answer {
                 Ok(true) => return Outcome::Deleted,

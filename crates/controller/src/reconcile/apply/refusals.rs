@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 
 use ordereddeployment_planner::FailureKind;
 
-use crate::client::budgets::Budget;
-use crate::client::error::Refusal;
-use crate::client::requests::Requests;
+use crate::objects::Objects;
+use ordereddeployment_kubernetes::{Budget, Refusal};
 
 /// The failure kind of a refused eviction, and a sentence with the names of the budgets.
 pub(super) async fn explain(
-    requests: &Requests,
+    requests: &Objects,
     namespace: &str,
     pod: &str,
     labels: &BTreeMap<String, String>,

@@ -7,6 +7,7 @@ use kube::ResourceExt;
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
+use ordereddeployment_kubernetes::{ObjectVersion, RequestError};
 use ordereddeployment_planner::{FailureKind, SetChange};
 use ordereddeployment_wire::{Family, new_set};
 use serde_json::{Map, Value, json};
@@ -14,9 +15,7 @@ use serde_json::{Map, Value, json};
 use super::creates::altered;
 use crate::cache::entry::{Entry, SetEntry};
 use crate::cache::expectations::Fact;
-use crate::client::error::RequestError;
-use crate::client::requests::ObjectVersion;
-use crate::client::sets::SetObject;
+use crate::objects::SetObject;
 use crate::reconcile::effect::{Effect, WriteFailure};
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::LiveReadReason;
@@ -51,7 +50,7 @@ impl Reconciler<'_> {
         let set = new_set(&self.state.deployment, name, hash, revision, replicas);
         let mut effects = Vec::new();
         if self.state.altered_creates.contains_key(self.key.uid()) {
-            match self.requests.create_set(&self.namespace, &set, true).await {
+            match self.requests.create_whole(&self.namespace, &set, true).await {
                 Ok(tried) if self.change_of_set(&set, &tried).is_none() => {
                     effects.push(Effect::Unaltered(Arc::clone(self.key.uid())));
                 }
@@ -61,7 +60,7 @@ impl Reconciler<'_> {
                 Err(error) => return vec![set_failed(FailureKind::Create, "create", "trying", name, &error)],
             }
         }
-        match self.requests.create_set(&self.namespace, &set, false).await {
+        match self.requests.create_whole(&self.namespace, &set, false).await {
             Ok(created) => {
                 effects.push(Effect::SetCreated);
                 if let Some(change) = self.change_of_set(&set, &created) {
@@ -159,7 +158,7 @@ impl Reconciler<'_> {
         let version = entry.object.metadata.resource_version.clone().unwrap_or_default();
         let name = &entry.set.name;
         let object = ObjectVersion { namespace: &self.namespace, name, uid: entry.uid(), version: &version };
-        match self.requests.delete_set(&object).await {
+        match self.requests.delete::<OrderedReplicaSet>(&object).await {
             Ok(()) => vec![Effect::Set(Fact::Terminating(Arc::clone(entry)))],
             Err(error) if error.says_gone(name) => vec![Effect::Set(Fact::Gone(entry.key().clone()))],
             Err(error) if error.is_conflict() && self.may_conflict() => Effect::conflict(),

@@ -8,7 +8,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::reason;
-use ordereddeployment_controller::{Clock, Names};
+use ordereddeployment_kubernetes::{Clock, Names};
 use ordereddeployment_planner::whole_seconds;
 use ordereddeployment_preview::Preview;
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config};

@@ -17,14 +17,14 @@ const WORKER_HOLD_TIME: Duration = Duration::from_secs(1);
 const WITHOUT_WORKER: usize = 1000;
 
 /// All workers.
-pub(crate) struct Workers {
+pub struct Workers {
     workers: Permits,
     without: Permits,
 }
 
 /// The worker of one reconciliation, as long as it occupies one. Clones are the same worker.
 #[derive(Clone)]
-pub(crate) struct Worker {
+pub struct Worker {
     workers: Permits,
     without: Permits,
     namespace: Arc<str>,
@@ -33,13 +33,14 @@ pub(crate) struct Worker {
 
 impl Workers {
     /// So many workers, at least one.
-    pub(crate) fn new(count: usize) -> Self {
+    #[must_use]
+    pub fn new(count: usize) -> Self {
         Self { workers: Permits::new(count.max(1)), without: Permits::new(WITHOUT_WORKER) }
     }
 
     /// Reconciles an object of that namespace with a worker, which it occupies for [`WORKER_HOLD_TIME`] at most; does nothing once
     /// `shutdown` has ended. The future of a reconciliation is created only when a worker is free, which saves memory.
-    pub(crate) async fn work<P: Future>(
+    pub async fn work<P: Future>(
         &self,
         namespace: Arc<str>,
         shutdown: impl Future<Output = ()>,
@@ -69,7 +70,7 @@ impl Workers {
 impl Worker {
     /// Waits without a worker, and occupies one again before it returns, if it has occupied one before. If too many wait without a
     /// worker, it keeps its worker.
-    pub(crate) async fn free_during<T>(&self, wait: impl Future<Output = T>) -> T {
+    pub async fn free_during<T>(&self, wait: impl Future<Output = T>) -> T {
         let Some(_without) = self.without.try_acquire(&self.namespace) else { return wait.await };
         let occupied = self.occupy(None);
         let done = wait.await;

@@ -11,13 +11,9 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use kube::Resource;
 use ordereddeployment_api::LabelSelector;
-use ordereddeployment_wire::PodView;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::client::decode::Decoded;
 use crate::client::error::RequestError;
-use crate::client::requests::Requests;
-use crate::client::sets::SetObject;
 
 /// How many live lists of one kind are read at the same time. A list costs the API server as much as thousands of other requests: more
 /// of them at once make each one slower, until all of them time out.
@@ -27,21 +23,18 @@ const LISTS: usize = 8;
 const SELECTED: usize = 2;
 
 /// The objects that match, and the version of the list. A shared list has each object once, however many wait for it.
-pub(crate) type Listed<K> = (Vec<Arc<K>>, u64);
+pub type Listed<K> = (Vec<Arc<K>>, u64);
 
-/// Asks for live lists. [`LiveLister`] reads them.
-pub(crate) struct LiveLists {
-    sets: mpsc::UnboundedSender<Ask<Decoded<SetObject>>>,
-    pods: mpsc::UnboundedSender<Ask<PodView>>,
-}
+/// Asks for live lists of one kind. [`LiveLister`] reads them.
+#[derive(Debug)]
+pub struct LiveLists<K>(mpsc::UnboundedSender<Ask<K>>);
 
-/// Reads the live lists. It must run beside the reconciliations.
-pub(crate) struct LiveLister {
-    sets: mpsc::UnboundedReceiver<Ask<Decoded<SetObject>>>,
-    pods: mpsc::UnboundedReceiver<Ask<PodView>>,
-}
+/// Reads the live lists of one kind. It must run beside the reconciliations.
+#[derive(Debug)]
+pub struct LiveLister<K>(mpsc::UnboundedReceiver<Ask<K>>);
 
 /// An object that waits for a list.
+#[derive(Debug)]
 struct Ask<K> {
     namespace: Arc<str>,
     selector: LabelSelector,
@@ -49,82 +42,50 @@ struct Ask<K> {
     answer: oneshot::Sender<Result<Listed<K>, RequestError>>,
 }
 
-pub(crate) fn live_lists() -> (LiveLists, LiveLister) {
-    let ((sets, set_asks), (pods, pod_asks)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-    (LiveLists { sets, pods }, LiveLister { sets: set_asks, pods: pod_asks })
+/// Live lists, and what reads them.
+#[must_use]
+pub fn live_lists<K>() -> (LiveLists<K>, LiveLister<K>) {
+    let (asks, asked) = mpsc::unbounded_channel();
+    (LiveLists(asks), LiveLister(asked))
 }
 
-impl LiveLists {
-    /// The sets of a list that begins from now on.
-    pub(crate) async fn sets(
+impl<K> LiveLists<K> {
+    /// A list that begins from now on.
+    pub async fn list(&self, namespace: &str, selector: &LabelSelector) -> Result<Listed<K>, RequestError> {
+        let (answer, answered) = oneshot::channel();
+        // If the lister is gone, the answer is dropped with the ask.
+        drop(self.0.send(Ask { namespace: namespace.into(), selector: selector.clone(), answer }));
+        answered.await.unwrap_or_else(|_| Err(kube::Error::Service("live lists have ended".into()).into()))
+    }
+}
+
+/// Who reads lists of a kind from the API server.
+pub trait Lists<K>: Sized {
+    /// The same for objects of that namespace.
+    #[must_use]
+    fn for_namespace(&self, namespace: &str) -> Self;
+
+    /// Reads the objects that match, if there is a selector, and passes on each of them. Returns the version of the list.
+    fn list(
         &self,
         namespace: &str,
-        selector: &LabelSelector,
-    ) -> Result<Listed<Decoded<SetObject>>, RequestError> {
-        list(&self.sets, namespace, selector).await
-    }
-
-    /// The pods of a list that begins from now on.
-    pub(crate) async fn pods(
-        &self,
-        namespace: &str,
-        selector: &LabelSelector,
-    ) -> Result<Listed<PodView>, RequestError> {
-        list(&self.pods, namespace, selector).await
-    }
-}
-
-async fn list<K>(
-    asks: &mpsc::UnboundedSender<Ask<K>>,
-    namespace: &str,
-    selector: &LabelSelector,
-) -> Result<Listed<K>, RequestError> {
-    let (answer, answered) = oneshot::channel();
-    // If the lister is gone, the answer is dropped with the ask.
-    drop(asks.send(Ask { namespace: namespace.into(), selector: selector.clone(), answer }));
-    answered.await.unwrap_or_else(|_| Err(kube::Error::Service("live lists have ended".into()).into()))
-}
-
-impl LiveLister {
-    pub(crate) async fn run(self, requests: &Requests) {
-        futures::join!(read_all(self.sets, requests), read_all(self.pods, requests));
-    }
-}
-
-/// A kind that is read in live lists.
-trait Listable: Resource + Sized {
-    async fn list(
-        requests: &Requests,
-        namespace: &str,
         selector: Option<&LabelSelector>,
-        each: impl FnMut(Self),
-    ) -> Result<u64, RequestError>;
+        each: impl FnMut(K) + Send,
+    ) -> impl Future<Output = Result<u64, RequestError>> + Send;
 }
 
-impl Listable for PodView {
-    async fn list(
-        requests: &Requests,
-        namespace: &str,
-        selector: Option<&LabelSelector>,
-        each: impl FnMut(Self),
-    ) -> Result<u64, RequestError> {
-        requests.list(namespace, selector, each).await
-    }
-}
-
-impl Listable for Decoded<SetObject> {
-    async fn list(
-        requests: &Requests,
-        namespace: &str,
-        selector: Option<&LabelSelector>,
-        each: impl FnMut(Self),
-    ) -> Result<u64, RequestError> {
-        requests.list_sets(namespace, selector, each).await
+impl<K: Resource + Send + Sync> LiveLister<K> {
+    /// Reads lists until nobody can ask any more.
+    pub async fn run(self, lists: &impl Lists<K>) {
+        read_all(self.0, lists).await;
     }
 }
 
 /// Reads lists of one kind until nobody can ask any more.
-async fn read_all<K: Listable>(mut asks: mpsc::UnboundedReceiver<Ask<K>>, requests: &Requests) {
+async fn read_all<K: Resource + Send + Sync>(
+    mut asks: mpsc::UnboundedReceiver<Ask<K>>,
+    lists: &impl Lists<K>,
+) {
     let mut turns: Turns<Ask<K>> = Turns::default();
     let mut running = FuturesUnordered::new();
     loop {
@@ -139,21 +100,25 @@ async fn read_all<K: Listable>(mut asks: mpsc::UnboundedReceiver<Ask<K>>, reques
             turns.ask(Arc::clone(&ask.namespace), ask);
         }
         while let Some((namespace, waiting)) = turns.begin() {
-            running.push(read(requests, namespace, waiting));
+            running.push(read(lists, namespace, waiting));
         }
     }
 }
 
 /// Reads one list and answers those who wait for it. Returns its namespace.
-async fn read<K: Listable>(requests: &Requests, namespace: Arc<str>, waiting: Vec<Ask<K>>) -> Arc<str> {
+async fn read<K: Resource + Send + Sync>(
+    lists: &impl Lists<K>,
+    namespace: Arc<str>,
+    waiting: Vec<Ask<K>>,
+) -> Arc<str> {
     let waiting = waiting.into_iter().filter(|ask| !ask.answer.is_closed());
     let (selectors, answers): (Vec<_>, Vec<_>) = waiting.map(|ask| (ask.selector, ask.answer)).unzip();
-    let requests = requests.for_object(&namespace, None);
+    let lists = lists.for_namespace(&namespace);
     let mut kept: Vec<Vec<Arc<K>>> = answers.iter().map(|_| Vec::new()).collect();
     let listed = match (&*selectors, &mut *kept) {
         ([], _) | (_, []) => return namespace,
         ([selector], [kept, ..]) => {
-            K::list(&requests, &namespace, Some(selector), |item| kept.push(Arc::new(item))).await
+            lists.list(&namespace, Some(selector), |item| kept.push(Arc::new(item))).await
         }
         (selectors, kept) => {
             let shares = Shares::of(selectors);
@@ -165,7 +130,7 @@ async fn read<K: Listable>(requests: &Requests, namespace: Arc<str>, waiting: Ve
                     }
                 }
             };
-            K::list(&requests, &namespace, None, share).await
+            lists.list(&namespace, None, share).await
         }
     };
     for (answer, kept) in answers.into_iter().zip(kept) {
@@ -289,22 +254,35 @@ impl<'s> Shares<'s> {
 
 #[cfg(test)]
 mod tests {
-    use ordereddeployment_wire::Family;
     use std::collections::BTreeMap;
-    use std::sync::Arc;
     use std::time::Duration;
 
     use futures::FutureExt;
     use http::{Request, Response};
+    use k8s_openapi::api::core::v1::Pod;
     use kube::Client;
     use kube::client::Body;
     use ordereddeployment_api::LabelSelector;
     use serde_json::{Value, json};
     use tower::{BoxError, service_fn};
 
-    use super::{LISTS, SELECTED, Shares, Turns, live_lists};
-    use crate::client::requests::Requests;
-    use crate::{Limiter, Limits, Metrics};
+    use super::{LISTS, Lists, SELECTED, Shares, Turns, live_lists};
+    use crate::{Limiter, Limits, RequestError, Requests};
+
+    impl Lists<Pod> for Requests {
+        fn for_namespace(&self, namespace: &str) -> Self {
+            self.for_object(namespace, None)
+        }
+
+        async fn list(
+            &self,
+            namespace: &str,
+            selector: Option<&LabelSelector>,
+            each: impl FnMut(Pod) + Send,
+        ) -> Result<u64, RequestError> {
+            Requests::list(self, namespace, selector, each).await
+        }
+    }
 
     /// Begins every list that may begin.
     fn begin(turns: &mut Turns<usize>) -> Vec<(String, Vec<usize>)> {
@@ -421,22 +399,16 @@ mod tests {
                 Ok::<_, BoxError>(Response::new(Body::from(list.into_bytes())))
             }
         });
-        let metrics = Arc::new(Metrics::new().unwrap());
-        Requests::new(
-            Family::Ordered,
-            &Client::new(service, "shop"),
-            &[],
-            Limiter::new(Limits::default()),
-            &metrics,
-        )
+        let limiter = Limiter::new(Limits::default());
+        Requests::new(&Client::new(service, "shop"), &[], limiter, &crate::metrics::metrics())
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_gives_up_does_not_end_the_list_of_the_others() {
         let requests = server();
-        let (lists, lister) = live_lists();
+        let (lists, lister) = live_lists::<Pod>();
         let selectors: Vec<LabelSelector> = (0..10).map(selector).collect();
-        let ask = |app: usize| Box::pin(lists.pods("shop", &selectors[app]));
+        let ask = |app: usize| Box::pin(lists.list("shop", &selectors[app]));
         let mut waiting: Vec<_> = (0..10).map(ask).collect();
         let mut lister = Box::pin(lister.run(&requests));
         for asks in &mut waiting {
@@ -462,15 +434,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_for_a_lister_that_has_ended() {
         let requests = server();
-        let (lists, lister) = live_lists();
+        let (lists, lister) = live_lists::<Pod>();
         let selector = selector(1);
-        let mut early = Box::pin(lists.pods("shop", &selector));
+        let mut early = Box::pin(lists.list("shop", &selector));
         assert!((&mut early).now_or_never().is_none());
         {
             let running = tokio::time::timeout(Duration::from_millis(500), lister.run(&requests));
             assert!(running.await.is_err());
         }
         assert!(early.await.is_err());
-        assert!(lists.pods("shop", &selector).await.is_err());
+        assert!(lists.list("shop", &selector).await.is_err());
     }
 }

@@ -16,10 +16,10 @@ use ordereddeployment_api::names::CONTROLLER;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use crate::backoff::patient;
 use crate::client::http::with_user_agent;
 use crate::leader::election::{ObservedLease, Record, Step, Timing, next};
-use crate::runtime::backoff::patient;
-use crate::{Clock, Error, Fence, Health, RequestError};
+use crate::{Clock, Fence, Health, RequestError};
 
 /// How often a release is sent: an older renewal can be stored before it, and one more after it was read.
 const RELEASES: u32 = 3;
@@ -63,7 +63,7 @@ impl Candidate {
         clock: Clock,
         health: Health,
     ) -> Self {
-        let api = Api::namespaced(with_user_agent(client, None), namespace);
+        let api = Api::namespaced(with_user_agent(client), namespace);
         Self {
             api,
             identity: identity.to_owned(),
@@ -78,17 +78,17 @@ impl Candidate {
         }
     }
 
-    /// Runs `work` and reports on `leadership` when the candidate is the leader. The loss of leadership ends `work`: its state
-    /// may be outdated.
-    pub async fn run_while_leading(
+    /// Runs `work` and reports on `leadership` when the candidate is the leader. The loss of leadership ends `work`, whose state may be
+    /// outdated: the result is `None`.
+    pub async fn run_while_leading<T>(
         mut self,
-        work: impl Future<Output = Result<(), Error>>,
+        work: impl Future<Output = T>,
         leadership: watch::Sender<bool>,
-    ) -> Result<(), Error> {
+    ) -> Option<T> {
         tokio::pin!(work);
         tokio::select! {
             biased;
-            ended = &mut work => return ended,
+            ended = &mut work => return Some(ended),
             () = self.acquire() => {}
         }
         tracing::info!("acquired lease");
@@ -96,10 +96,10 @@ impl Candidate {
         tokio::select! {
             biased;
             // First: work that never yields must not prevent the renewal.
-            () = self.keep() => Err(Error::LostLease),
+            () = self.keep() => None,
             ended = &mut work => {
                 self.release().await;
-                ended
+                Some(ended)
             }
         }
     }

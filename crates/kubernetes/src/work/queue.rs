@@ -13,21 +13,22 @@ use ordereddeployment_api::OrderedDeployment;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use crate::Metrics;
+use crate::ClientMetrics;
 
-pub(crate) type Named = ObjectRef<OrderedDeployment>;
+/// A deployment to reconcile.
+pub type Named = ObjectRef<OrderedDeployment>;
 /// Namespace and name: object references have no order.
 type Key = (Option<String>, String);
 
 /// Clones share one queue.
 #[derive(Clone, Debug)]
-pub(crate) struct Queue(Arc<Shared>);
+pub struct Queue(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     entries: Mutex<Entries>,
     added: Notify,
-    metrics: Arc<Metrics>,
+    metrics: Arc<ClientMetrics>,
     coalesce: Duration,
 }
 
@@ -110,12 +111,13 @@ impl Entries {
 
 impl Queue {
     /// Events of a deployment are collected for that long before it can be taken.
-    pub(crate) fn new(metrics: Arc<Metrics>, coalesce: Duration) -> Self {
+    #[must_use]
+    pub fn new(metrics: Arc<ClientMetrics>, coalesce: Duration) -> Self {
         Self(Arc::new(Shared { entries: Mutex::default(), added: Notify::new(), metrics, coalesce }))
     }
 
     /// Adds a deployment to reconcile.
-    pub(crate) fn add(&self, deployment: Named) {
+    pub fn add(&self, deployment: Named) {
         let mut entries = self.entries();
         entries.add(deployment, Wait { since: Instant::now(), by_event: true });
         self.measure(&entries);
@@ -123,7 +125,7 @@ impl Queue {
     }
 
     /// Takes the next deployment to reconcile. [`Self::begin`] and [`Self::done`] must follow.
-    pub(crate) async fn next(&self) -> Named {
+    pub async fn next(&self) -> Named {
         loop {
             let (next, soonest) = {
                 let now = Instant::now();
@@ -151,7 +153,7 @@ impl Queue {
     }
 
     /// A reconciliation of that deployment begins. Returns the time of the event that it is about, if it is about one.
-    pub(crate) fn begin(&self, deployment: &Named) -> Option<Instant> {
+    pub fn begin(&self, deployment: &Named) -> Option<Instant> {
         let mut entries = self.entries();
         let wait = entries.taken.get_mut(&key(deployment)).and_then(Option::take)?;
         entries.begun += 1;
@@ -161,7 +163,7 @@ impl Queue {
     }
 
     /// A reconciliation of that deployment has ended, or never began. It is repeated after that time, if one is given.
-    pub(crate) fn done(&self, deployment: Named, requeue: Option<Duration>) {
+    pub fn done(&self, deployment: Named, requeue: Option<Duration>) {
         let mut entries = self.entries();
         let key = key(&deployment);
         if let Some(None) = entries.taken.remove(&key) {
@@ -176,7 +178,7 @@ impl Queue {
     }
 
     /// That deployment does not exist any more.
-    pub(crate) fn forget(&self, namespace: Option<&str>, name: &str) {
+    pub fn forget(&self, namespace: Option<&str>, name: &str) {
         let key = (namespace.map(str::to_owned), name.to_owned());
         let mut entries = self.entries();
         entries.waiting.remove(&key);
@@ -209,14 +211,14 @@ mod tests {
     use tokio::time::Instant;
 
     use super::{Named, Queue};
-    use crate::Metrics;
+    use crate::ClientMetrics;
 
     fn named(name: &str) -> Named {
         Named::new(name).within("shop")
     }
 
-    fn queue() -> (Queue, Arc<Metrics>) {
-        let metrics = Arc::new(Metrics::new().unwrap());
+    fn queue() -> (Queue, Arc<ClientMetrics>) {
+        let metrics = crate::metrics::metrics();
         (Queue::new(Arc::clone(&metrics), Duration::ZERO), metrics)
     }
 
@@ -271,7 +273,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn events_are_collected_as_long_as_the_options_say() {
-        let metrics = Arc::new(Metrics::new().unwrap());
+        let metrics = crate::metrics::metrics();
         let queue = Queue::new(metrics, Duration::from_millis(20));
         queue.add(named("web"));
         assert_eq!(now(&queue), None);

@@ -5,7 +5,7 @@
 //! Event. Notes that each step of a rollout repeats (pods created and deleted, sets scaled) are collected for a moment and
 //! written as one Event. A failed write is logged and not retried.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,17 +13,14 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event as CoreEvent, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
-use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::{CONTROLLER, reason};
-use ordereddeployment_planner::{Event, EventType, Regarding};
-use ordereddeployment_wire::{Family, NamespacedUid};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use crate::client::requests::Requests;
 use crate::fair::{Permit, Permits, Turns};
-use crate::{Clock, Metrics, Names};
+use crate::{ClientMetrics, Clock, Names};
 
 /// The most queued notes; further ones are dropped. A namespace has a share of them.
 const WAITING: usize = 1000;
@@ -46,17 +43,25 @@ const ONE_MORE: SignedDuration = SignedDuration::from_mins(5);
 /// The separator of notes in one Event.
 const SEPARATOR: &str = "; ";
 
-/// A note to publish.
+/// A note to publish, about an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Notice {
-    namespace: String,
-    api_version: String,
-    kind: String,
-    name: String,
-    uid: String,
-    type_: &'static str,
-    reason: &'static str,
-    message: String,
+pub struct Notice {
+    /// The namespace of the object.
+    pub namespace: String,
+    /// The apiVersion of the object.
+    pub api_version: String,
+    /// The kind of the object.
+    pub kind: String,
+    /// The name of the object.
+    pub name: String,
+    /// The UID of the object.
+    pub uid: String,
+    /// `Normal` or `Warning`.
+    pub type_: &'static str,
+    /// The reason, in CamelCase.
+    pub reason: &'static str,
+    /// What happened.
+    pub message: String,
 }
 
 impl Notice {
@@ -72,15 +77,15 @@ type Queued = (Notice, Permit);
 
 /// The sender of notes.
 #[derive(Clone, Debug)]
-pub(crate) struct EventRecorder {
+pub struct EventRecorder {
     sender: mpsc::UnboundedSender<Queued>,
     /// Bounds the queue.
     places: Permits,
-    metrics: Arc<Metrics>,
+    metrics: Arc<ClientMetrics>,
 }
 
 /// Writes the queued notes to the API server.
-pub(crate) struct EventWriter {
+pub struct EventWriter {
     sent: mpsc::UnboundedReceiver<Queued>,
     /// Routine notes, collected until that time.
     collected: Vec<Queued>,
@@ -89,10 +94,10 @@ pub(crate) struct EventWriter {
     ready: Turns<Queued>,
     series: BTreeMap<Notice, Series>,
     /// The remaining allowance of each object and reason.
-    allowances: BTreeMap<(NamespacedUid, &'static str), Allowance>,
+    allowances: BTreeMap<(String, String, &'static str), Allowance>,
     clock: Clock,
     names: Names,
-    metrics: Arc<Metrics>,
+    metrics: Arc<ClientMetrics>,
 }
 
 struct Series {
@@ -128,7 +133,8 @@ impl Allowance {
 }
 
 /// An event recorder and its writer.
-pub(crate) fn events(clock: Clock, names: Names, metrics: Arc<Metrics>) -> (EventRecorder, EventWriter) {
+#[must_use]
+pub fn events(clock: Clock, names: Names, metrics: Arc<ClientMetrics>) -> (EventRecorder, EventWriter) {
     let (sender, sent) = mpsc::unbounded_channel();
     let recorder = EventRecorder { sender, places: Permits::new(WAITING), metrics: Arc::clone(&metrics) };
     let writer = EventWriter {
@@ -146,36 +152,9 @@ pub(crate) fn events(clock: Clock, names: Names, metrics: Arc<Metrics>) -> (Even
 }
 
 impl EventRecorder {
-    /// Publishes an event about a deployment or one of its pods.
-    pub(crate) fn publish(&self, family: Family, deployment: &OrderedDeployment, event: &Event) {
-        let metadata = &deployment.metadata;
-        let own = (metadata.name.clone().unwrap_or_default(), metadata.uid.clone().unwrap_or_default());
-        let (api_version, kind, (name, uid)) = match &event.regarding {
-            Regarding::Deployment => (family.api_version(), family.deployment_kind(), own),
-            Regarding::Set { name, uid } => {
-                (family.api_version(), family.set_kind(), (name.clone(), uid.to_string()))
-            }
-            Regarding::Pod { name, uid } => ("v1", "Pod", (name.clone(), uid.to_string())),
-        };
-        let notice = Notice {
-            namespace: metadata.namespace.clone().unwrap_or_default(),
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
-            name,
-            uid,
-            type_: match event.type_ {
-                EventType::Normal => "Normal",
-                EventType::Warning => "Warning",
-            },
-            reason: event.reason,
-            message: cut(&event.message, LONGEST_MESSAGE),
-        };
-        self.enqueue(notice);
-    }
-
     /// Publishes a warning about an object that is not an OrderedDeployment.
-    pub(crate) fn warn_of_object(&self, object: ObjectReference, reason: &'static str, message: &str) {
-        self.enqueue(Notice {
+    pub fn warn_of_object(&self, object: ObjectReference, reason: &'static str, message: &str) {
+        self.publish(Notice {
             namespace: object.namespace.unwrap_or_default(),
             api_version: object.api_version.unwrap_or_default(),
             kind: object.kind.unwrap_or_default(),
@@ -183,11 +162,13 @@ impl EventRecorder {
             uid: object.uid.unwrap_or_default(),
             type_: "Warning",
             reason,
-            message: cut(message, LONGEST_MESSAGE),
+            message: message.to_owned(),
         });
     }
 
-    fn enqueue(&self, notice: Notice) {
+    /// Publishes a note. A message that is too long is cut.
+    pub fn publish(&self, mut notice: Notice) {
+        notice.message = cut(&notice.message, LONGEST_MESSAGE);
         tracing::info!(object = %format!("{}/{}", notice.namespace, notice.name), reason = notice.reason, "{}", notice.message);
         let place = self.places.try_acquire(&notice.namespace.as_str().into());
         if place.is_none_or(|place| self.sender.send((notice, place)).is_err()) {
@@ -199,7 +180,7 @@ impl EventRecorder {
 
 impl EventWriter {
     /// Writes until all recorders are dropped.
-    pub(crate) async fn run(mut self, requests: Arc<Requests>) {
+    pub async fn run(mut self, requests: Arc<Requests>) {
         loop {
             while let Ok(notice) = self.sent.try_recv() {
                 self.sort(notice);
@@ -271,8 +252,8 @@ impl EventWriter {
     fn is_allowed(&mut self, notice: &Notice, now: Timestamp) -> bool {
         self.allowances.retain(|_, allowance| allowance.at(now).left < BURST);
         let full = Allowance { left: BURST, since: now };
-        let object = NamespacedUid::new(notice.namespace.as_str(), notice.uid.as_str());
-        let allowance = self.allowances.entry((object, notice.reason)).or_insert(full);
+        let of = (notice.namespace.clone(), notice.uid.clone(), notice.reason);
+        let allowance = self.allowances.entry(of).or_insert(full);
         *allowance = allowance.at(now);
         let Some(left) = allowance.left.checked_sub(1) else { return false };
         allowance.left = left;
@@ -291,11 +272,11 @@ impl EventWriter {
             series.last = now;
             let patch = json!({"count": series.count, "lastTimestamp": Time(now)});
             let name = series.event.clone();
-            requests.patch_event(&url, &name, &patch).await?;
+            requests.patch_at(&url, &name, &patch).await?;
             return Ok(());
         }
         let name = format!("{}.{}", cut(&notice.name, 200), self.names.suffix());
-        requests.create_event(&url, &event(notice, &name, now)).await?;
+        requests.create_at::<Value>(&url, &event(notice, &name, now), false).await?;
         self.series.insert(notice.clone(), Series { event: name, count: 1, last: now });
         Ok(())
     }
@@ -352,10 +333,6 @@ fn cut(text: &str, longest: usize) -> String {
     text[..end].to_owned()
 }
 
-/// Malformed annotations that were already warned of, so that each is warned of once: with the UID of their pod, or of the object
-/// itself.
-pub(crate) type Warned = BTreeSet<(Option<Arc<str>>, ordereddeployment_wire::MalformedAnnotation)>;
-
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
@@ -366,17 +343,16 @@ mod tests {
     use kube::Client;
     use kube::client::Body;
     use ordereddeployment_api::names::reason;
-    use ordereddeployment_wire::Family;
     use tower::{BoxError, service_fn};
 
     use super::{BURST, LONGEST_MESSAGE, Notice, ONE_MORE, WAITING, aggregate, cut, events};
     use crate::client::requests::Requests;
-    use crate::{Clock, Limiter, Limits, Metrics, Names};
+    use crate::{Clock, Limiter, Limits, Names};
 
     #[test]
     fn each_reason_of_an_object_has_a_burst_of_events_and_then_few() {
         let (_events, mut event_writer) =
-            events(Clock::system(), Names::seeded(1), Arc::new(Metrics::new().unwrap()));
+            events(Clock::system(), Names::seeded(1), crate::metrics::metrics());
         let start: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
         let mut told_by = |name, reason, now| {
             (0..100).filter(|_| event_writer.is_allowed(&notice(reason, name, ""), now)).count()
@@ -424,15 +400,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn many_events_of_one_namespace_do_not_keep_those_of_another_one_waiting() {
-        let metrics = Arc::new(Metrics::new().unwrap());
+        let metrics = crate::metrics::metrics();
         let (recorder, writer) = events(Clock::system(), Names::seeded(1), Arc::clone(&metrics));
         for number in 0..2 * WAITING {
-            recorder.enqueue(notice_in("noisy", "Other", &number.to_string(), ""));
+            recorder.publish(notice_in("noisy", "Other", &number.to_string(), ""));
         }
         let dropped = metrics.events_dropped.get();
         assert!(dropped > 0, "the queue is bounded");
-        recorder.enqueue(notice_in("quiet", reason::SUCCESSFUL_DELETE, "web", ""));
-        recorder.enqueue(notice_in("quiet", "Other", "web", ""));
+        recorder.publish(notice_in("quiet", reason::SUCCESSFUL_DELETE, "web", ""));
+        recorder.publish(notice_in("quiet", "Other", "web", ""));
         assert_eq!(metrics.events_dropped.get(), dropped, "there is a place for another namespace");
         let written = Arc::new(Mutex::new(Vec::new()));
         let service = service_fn({
@@ -446,8 +422,7 @@ mod tests {
             }
         });
         let client = Client::new(service, "shop");
-        let requests =
-            Requests::new(Family::Ordered, &client, &[], Limiter::new(Limits::default()), &metrics);
+        let requests = Requests::new(&client, &[], Limiter::new(Limits::default()), &metrics);
         drop(recorder);
         writer.run(Arc::new(requests)).await;
         let written = written.lock().unwrap();

@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::{Health, Metrics};
+use crate::Health;
 
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,10 +23,13 @@ const CONNECTIONS: usize = 128;
 /// The read buffer of a connection, in bytes.
 const BUFFER: usize = 16 * 1024;
 
+/// Renders the metrics in Prometheus' text format.
+pub type Render = dyn Fn() -> prometheus::Result<String> + Send + Sync;
+
 /// Serves until `shutdown` ends.
 pub async fn serve(
     listener: TcpListener,
-    metrics: Arc<Metrics>,
+    metrics: Arc<Render>,
     health: Health,
     shutdown: impl Future<Output = ()>,
 ) {
@@ -55,7 +58,7 @@ pub async fn serve(
         }
         oldest_first.push_back(connections.spawn(async move {
             let service = service_fn(move |request: Request<Incoming>| {
-                let response = answer(request.method(), request.uri().path(), &metrics, &health);
+                let response = answer(request.method(), request.uri().path(), &*metrics, &health);
                 async move { Ok::<_, Infallible>(response) }
             });
             let connection = hyper::server::conn::http1::Builder::new()
@@ -70,14 +73,14 @@ pub async fn serve(
     }
 }
 
-fn answer(method: &Method, path: &str, metrics: &Metrics, health: &Health) -> Response<Full<Bytes>> {
+fn answer(method: &Method, path: &str, metrics: &Render, health: &Health) -> Response<Full<Bytes>> {
     if !matches!(*method, Method::GET | Method::HEAD) {
         return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here\n".to_owned());
     }
     match path {
         "/healthz" => state(health.stuck(), &[]),
         "/readyz" => state(health.unready(), &health.notes()),
-        "/metrics" => match metrics.render() {
+        "/metrics" => match metrics() {
             Ok(rendered) => text(StatusCode::OK, rendered),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
         },
@@ -113,22 +116,20 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::{BUFFER, CONNECTIONS, HEAD_TIMEOUT, answer, serve};
-    use crate::runtime::health::Watched;
-    use crate::{Health, Metrics};
+    use crate::{Health, Watched};
 
     #[test]
     fn each_path_has_its_own_answer() {
-        let metrics = Metrics::new().unwrap();
-        let health = Health::default();
-        let status = |method: &Method, path: &str| answer(method, path, &metrics, &health).status();
+        let pods = Watched { controller: "one", resource: "pods", optional: false };
+        let health = Health::of([pods]);
+        let status =
+            |method: &Method, path: &str| answer(method, path, &|| Ok(String::new()), &health).status();
         assert_eq!(status(&Method::GET, "/healthz"), StatusCode::OK);
         assert_eq!(status(&Method::GET, "/metrics"), StatusCode::OK);
         assert_eq!(status(&Method::GET, "/readyz"), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(status(&Method::GET, "/other"), StatusCode::NOT_FOUND);
         assert_eq!(status(&Method::POST, "/metrics"), StatusCode::METHOD_NOT_ALLOWED);
-        for what in [Watched::Deployments, Watched::Sets, Watched::Pods, Watched::Nodes] {
-            health.synced(what);
-        }
+        health.synced(pods);
         assert_eq!(status(&Method::GET, "/readyz"), StatusCode::OK);
     }
 
@@ -136,8 +137,7 @@ mod tests {
     async fn with_connections(count: usize, sent: &[u8]) -> (std::net::SocketAddr, Vec<TcpStream>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let metrics = Arc::new(Metrics::new().unwrap());
-        tokio::spawn(serve(listener, metrics, Health::default(), std::future::pending()));
+        tokio::spawn(serve(listener, Arc::new(|| Ok(String::new())), Health::of([]), std::future::pending()));
         let mut open = Vec::new();
         for _ in 0..count {
             let mut stream = TcpStream::connect(address).await.unwrap();

@@ -5,68 +5,10 @@ use std::time::Duration;
 
 use kube::core::Status;
 
-use crate::leader::fence::NotLeading;
+use crate::client::fence::NotLeading;
 
 /// The longest wait that an answer may ask for: a wrong answer delays a rollout and does not stop it.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-
-/// Why the controller, or one reconciliation, could not continue.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The OrderedDeployment could not be read.
-    #[error("cannot read the OrderedDeployment: {0}")]
-    ReadDeployment(#[source] RequestError),
-    /// Its sets could not be listed.
-    #[error("cannot list the sets: {0}")]
-    ListSets(#[source] RequestError),
-    /// A set could not be read.
-    #[error("cannot read a set: {0}")]
-    ReadSet(#[source] RequestError),
-    /// Its pods could not be listed.
-    #[error("cannot list the pods: {0}")]
-    ListPods(#[source] RequestError),
-    /// A pod could not be read.
-    #[error("cannot read a pod: {0}")]
-    ReadPod(#[source] RequestError),
-    /// A node could not be read.
-    #[error("cannot read a node: {0}")]
-    ReadNode(#[source] RequestError),
-    /// A migration source could not be read.
-    #[error("cannot read the migration source: {0}")]
-    ReadSource(#[source] RequestError),
-    /// The status could not be stored.
-    #[error("cannot store the status: {0}")]
-    StoreStatus(#[source] RequestError),
-    /// This process lost the lease.
-    #[error("leader election lost: the process ends, and a new one reads everything live")]
-    LostLease,
-    /// A controller panicked.
-    #[error("the controller panicked: {0}")]
-    Panicked(String),
-    /// The metrics could not be registered.
-    #[error("cannot register the metrics: {0}")]
-    RegisterMetrics(#[from] prometheus::Error),
-    /// Metrics and health could not be served.
-    #[error("cannot serve metrics and health: {0}")]
-    Serve(#[source] std::io::Error),
-}
-
-impl Error {
-    /// Whether a request was not sent because this process is not the leader, or stands aside.
-    pub(crate) fn is_not_leading(&self) -> bool {
-        matches!(self.request(), Some(RequestError::NotLeading))
-    }
-
-    /// Whether the API server does not permit the request.
-    pub(crate) fn is_forbidden(&self) -> bool {
-        self.request().and_then(RequestError::code) == Some(403)
-    }
-
-    fn request(&self) -> Option<&RequestError> {
-        std::error::Error::source(self)?.downcast_ref()
-    }
-}
 
 /// Why one request failed. Clones are for the objects that wait for one list.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -107,51 +49,63 @@ impl RequestError {
     }
 
     /// How long the answer asks to wait before the next request. A budget that refuses an eviction has its own backoff.
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
         let Self::Answered(status) = self else { return None };
         let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
         let asks = seconds > 0 && self.refusal().is_none();
         asks.then(|| Duration::from_secs(seconds.into()).min(LONGEST_WAIT))
     }
 
-    pub(crate) fn is_not_found(&self) -> bool {
+    /// Whether the answer is 404.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }
 
     /// Whether that object does not exist. Other answers have this code too: for a namespace,
     /// or for a path that a proxy does not know.
-    pub(crate) fn says_gone(&self, name: &str) -> bool {
+    #[must_use]
+    pub fn says_gone(&self, name: &str) -> bool {
         matches!(self, Self::Answered(status) if status.code == 404
             && status.details.as_ref().is_some_and(|details| details.name == name))
     }
 
-    pub(crate) fn is_already_there(&self) -> bool {
+    /// Whether there is an object of that name already.
+    #[must_use]
+    pub fn is_already_there(&self) -> bool {
         matches!(self, Self::Answered(status) if status.code == 409 && status.reason == "AlreadyExists")
     }
 
     /// Whether nothing can be created in the namespace any more.
-    pub(crate) fn says_namespace_terminates(&self) -> bool {
+    #[must_use]
+    pub fn says_namespace_terminates(&self) -> bool {
         let Self::Answered(status) = self else { return false };
         let mut causes = status.details.iter().flat_map(|details| &details.causes);
         status.code == 403 && causes.any(|cause| cause.reason == "NamespaceTerminating")
     }
 
     /// Whether it refuses an object because of fields that the API server does not know.
-    pub(crate) fn is_of_unknown_fields(&self) -> bool {
+    #[must_use]
+    pub fn is_of_unknown_fields(&self) -> bool {
         matches!(self, Self::Answered(status) if status.code == 400 && status.message.contains("strict decoding error"))
     }
 
-    pub(crate) fn is_conflict(&self) -> bool {
+    /// Whether the object has another version or UID than the request names.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
         self.code() == Some(409) && !self.is_already_there()
     }
 
     /// Whether the request may have been processed nevertheless: only a live read shows it.
-    pub(crate) fn is_outcome_unknown(&self) -> bool {
+    #[must_use]
+    pub fn is_outcome_unknown(&self) -> bool {
         self.code().is_none_or(|code| code >= 500) && self.refusal().is_none()
     }
 
     /// The refusal in this answer to an eviction, if a disruption budget refused it.
-    pub(crate) fn refusal(&self) -> Option<Refusal> {
+    #[must_use]
+    pub fn refusal(&self) -> Option<Refusal> {
         let Self::Answered(status) = self else { return None };
         let details = status.details.as_ref();
         let causes: Vec<&str> = details
@@ -173,7 +127,8 @@ impl RequestError {
     }
 
     /// What this answer to a dry-run create means for the template.
-    pub(crate) fn dry_run_answer(&self) -> DryRunAnswer {
+    #[must_use]
+    pub fn dry_run_answer(&self) -> DryRunAnswer {
         let message = self.to_string();
         let undecided = ["exceeded quota", "does not support dry run"];
         match self.code() {
@@ -194,7 +149,7 @@ fn is_fenced(error: &kube::Error) -> bool {
 
 /// What the answer to a dry-run create means for a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum DryRunAnswer {
+pub enum DryRunAnswer {
     /// No pod can be created from it.
     Refused(String),
     /// The API server could not decide, for a reason that is not in the template.
@@ -205,7 +160,7 @@ pub(crate) enum DryRunAnswer {
 
 /// The disruption budgets in an answer that refuses an eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// The message names the budget.
     Named(String),
     /// The message does not name it.
@@ -215,7 +170,7 @@ pub(crate) enum Refusal {
 }
 
 /// The message with those of its causes that it does not repeat: `client error (Connect)` alone names none.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(found) = cause {

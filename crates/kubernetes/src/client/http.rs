@@ -13,14 +13,13 @@ use kube::core::Status;
 use kube::core::response::StatusDetails;
 use kube::{Client, Config};
 use ordereddeployment_api::names::CONTROLLER;
-use ordereddeployment_planner::Purpose;
 use tokio::time::timeout;
 use tower::{BoxError, service_fn};
 
-use crate::Metrics;
+use crate::ClientMetrics;
 use crate::client::decode::DepthLimit;
 use crate::client::error::RequestError;
-use crate::runtime::health::{Health, watch_of};
+use crate::health::{Health, watch_of};
 
 /// Longer than a watch may be idle (290 s and a margin): only a read of a dead connection times out.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
@@ -44,7 +43,7 @@ pub fn client_config(mut config: Config) -> Config {
 
 /// The same client, which counts its requests and their answers.
 #[must_use]
-pub fn counted(client: &Client, metrics: &Arc<Metrics>) -> Client {
+pub fn counted(client: &Client, metrics: &Arc<ClientMetrics>) -> Client {
     let (inner, metrics) = (client.clone(), Arc::clone(metrics));
     let service = service_fn(move |request: http::Request<Body>| {
         let (inner, metrics) = (inner.clone(), Arc::clone(&metrics));
@@ -61,7 +60,7 @@ pub fn counted(client: &Client, metrics: &Arc<Metrics>) -> Client {
 
 /// A request, counted when it ends.
 struct Counted {
-    metrics: Arc<Metrics>,
+    metrics: Arc<ClientMetrics>,
     method: Method,
     code: Option<StatusCode>,
 }
@@ -87,7 +86,7 @@ fn watched(request: &http::Request<Body>) -> (String, bool) {
 
 /// The same client for watches: it records when data last arrived on a watch, limits the wait for the beginning of an answer, and ends
 /// an answer that is silent for too long. The watch goes on where it ended.
-pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>) -> Client {
+pub fn watching(client: &Client, metrics: &Arc<ClientMetrics>) -> Client {
     let (inner, metrics) = (client.clone(), Arc::clone(metrics));
     let service = service_fn(move |request: http::Request<Body>| {
         let (inner, metrics) = (inner.clone(), Arc::clone(&metrics));
@@ -119,7 +118,8 @@ pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>) -> Client {
 }
 
 /// The same client for watches: an open watch works again, though it shows nothing yet.
-pub(crate) fn reporting(client: &Client, health: &Health) -> Client {
+#[must_use]
+pub fn reporting(client: &Client, health: &Health) -> Client {
     let (inner, health) = (client.clone(), health.clone());
     let service = service_fn(move |request: http::Request<Body>| {
         let (inner, health) = (inner.clone(), health.clone());
@@ -161,21 +161,21 @@ async fn with_retry_after(answer: http::Response<Body>) -> Result<http::Response
     Ok(http::Response::from_parts(parts, Body::from(serde_json::to_vec(&status)?)))
 }
 
-/// The same client with the User-Agent of this controller; deletions also name their purpose. Values that are nested too
-/// deeply to be decoded are removed from answers.
-pub(crate) fn with_user_agent(client: &Client, purpose: Option<Purpose>) -> Client {
-    let suffix = match purpose {
-        None => "",
-        Some(Purpose::Rollout) => "/rollout",
-        Some(Purpose::Scale) => "/scale",
-    };
-    let signature = format!("{CONTROLLER}/{}{suffix}", env!("CARGO_PKG_VERSION"));
-    let signature = HeaderValue::from_str(&signature).ok();
+/// The User-Agent of this controller.
+pub(crate) fn user_agent() -> String {
+    format!("{CONTROLLER}/{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The same client with the User-Agent of this controller, if a request has none yet. Values that are nested too deeply to be decoded are
+/// removed from answers.
+#[must_use]
+pub fn with_user_agent(client: &Client) -> Client {
+    let agent = HeaderValue::from_str(&user_agent()).ok();
     let namespace = client.default_namespace().to_owned();
     let inner = client.clone();
     let service = service_fn(move |mut request: http::Request<Body>| {
-        if let Some(signature) = &signature {
-            request.headers_mut().insert(USER_AGENT, signature.clone());
+        if let Some(agent) = &agent {
+            request.headers_mut().entry(USER_AGENT).or_insert_with(|| agent.clone());
         }
         let inner = inner.clone();
         async move {

@@ -11,8 +11,7 @@ use bytes::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use kube_runtime::watcher::Event;
-use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet, parse_time};
-use ordereddeployment_wire::{PlainDeployment, PlainSet, PodView};
+use ordereddeployment_api::parse_time;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde_json::{Value, json};
@@ -27,7 +26,7 @@ const STREAM_DEPTH: usize = 120;
 
 /// An object, decoded completely or in part.
 #[derive(Clone, Debug)]
-pub(crate) enum Decoded<K> {
+pub enum Decoded<K> {
     /// The complete object.
     Whole(K),
     /// Only its metadata, and why the rest cannot be decoded.
@@ -56,7 +55,7 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Decoded<K> {
 
 impl<K> Decoded<K> {
     /// The same object as another type.
-    pub(crate) fn map<T>(self, into: impl FnOnce(K) -> T) -> Decoded<T> {
+    pub fn map<T>(self, into: impl FnOnce(K) -> T) -> Decoded<T> {
         match self {
             Self::Whole(object) => Decoded::Whole(into(object)),
             Self::Undecodable(object, why) => Decoded::Undecodable(into(object), why),
@@ -67,7 +66,7 @@ impl<K> Decoded<K> {
     ///
     /// # Errors
     /// It cannot be decoded.
-    pub(crate) fn whole(self) -> Result<K, RequestError> {
+    pub fn whole(self) -> Result<K, RequestError> {
         match self {
             Self::Whole(object) => Ok(object),
             Self::Undecodable(_, why) => Err(kube::Error::SerdeError(serde_json::Error::custom(why)).into()),
@@ -159,7 +158,7 @@ fn log_undecodable<K: Resource>(metadata_only: &K, why: &str) {
 
 /// The event of an owned object. An object that was known and cannot be decoded any more stays as it was known: if it
 /// counted as gone, all objects that it owns would count as gone too.
-pub(crate) fn decoded_or_known<K: Resource + Debug>(event: Event<Decoded<K>>) -> Option<Event<K>> {
+pub fn decoded_or_known<K: Resource + Debug>(event: Event<Decoded<K>>) -> Option<Event<K>> {
     match event {
         Event::Apply(Decoded::Undecodable(metadata_only, why)) => {
             log_undecodable(&metadata_only, &why);
@@ -170,7 +169,7 @@ pub(crate) fn decoded_or_known<K: Resource + Debug>(event: Event<Decoded<K>>) ->
 }
 
 /// The event of an OrderedDeployment. One that cannot be decoded counts as gone.
-pub(crate) fn decoded<K: Resource + Debug>(event: Event<Decoded<K>>) -> Option<Event<K>> {
+pub fn decoded<K: Resource + Debug>(event: Event<Decoded<K>>) -> Option<Event<K>> {
     match event {
         Event::Init => Some(Event::Init),
         Event::InitDone => Some(Event::InitDone),
@@ -190,79 +189,9 @@ pub(crate) fn decoded<K: Resource + Debug>(event: Event<Decoded<K>>) -> Option<E
     }
 }
 
-/// How a kind is decoded from answers.
-pub(crate) trait FromResponse: Sized {
-    /// The decoded type.
-    type Wire: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + DeserializeOwned
-        + Debug;
-
-    /// Converts the decoded type.
-    fn of(form: Self::Wire) -> Result<Self, RequestError>;
-}
-
-impl FromResponse for PodView {
-    type Wire = Self;
-
-    fn of(form: Self) -> Result<Self, RequestError> {
-        Ok(form)
-    }
-}
-
-impl FromResponse for OrderedDeployment {
-    type Wire = Decoded<Self>;
-
-    fn of(form: Decoded<Self>) -> Result<Self, RequestError> {
-        form.whole()
-    }
-}
-
-/// For callers that need the owner of an undecodable set.
-impl FromResponse for Decoded<OrderedReplicaSet> {
-    type Wire = Self;
-
-    fn of(form: Self) -> Result<Self, RequestError> {
-        Ok(form)
-    }
-}
-
-/// The same.
-impl FromResponse for Decoded<PlainSet> {
-    type Wire = Self;
-
-    fn of(form: Self) -> Result<Self, RequestError> {
-        Ok(form)
-    }
-}
-
-impl FromResponse for PlainSet {
-    type Wire = Decoded<Self>;
-
-    fn of(form: Decoded<Self>) -> Result<Self, RequestError> {
-        form.whole()
-    }
-}
-
-impl FromResponse for PlainDeployment {
-    type Wire = Decoded<Self>;
-
-    fn of(form: Decoded<Self>) -> Result<Self, RequestError> {
-        form.whole()
-    }
-}
-
-impl FromResponse for OrderedReplicaSet {
-    type Wire = Decoded<Self>;
-
-    fn of(form: Decoded<Self>) -> Result<Self, RequestError> {
-        form.whole()
-    }
-}
-
 /// Cuts values that are nested too deeply out of a stream of JSON documents and puts `null` in their place.
 #[derive(Debug, Default)]
-pub(crate) struct DepthLimit {
+pub struct DepthLimit {
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -270,7 +199,7 @@ pub(crate) struct DepthLimit {
 
 impl DepthLimit {
     /// The next chunk of the stream, without values that are too deep.
-    pub(crate) fn piece(&mut self, piece: Bytes) -> Bytes {
+    pub fn piece(&mut self, piece: Bytes) -> Bytes {
         let mut kept: Option<Vec<u8>> = (self.depth > STREAM_DEPTH).then(Vec::new);
         for (at, byte) in piece.iter().enumerate() {
             let was_kept = self.depth <= STREAM_DEPTH;

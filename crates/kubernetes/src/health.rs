@@ -3,11 +3,10 @@
 //! Ready: every watch has shown its first complete list, and neither a watch that is not open nor the leader election has failed
 //! for [`GRACE`]. Alive: the main task has run within [`STUCK`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ordereddeployment_wire::Family;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -22,69 +21,21 @@ const BEAT: Duration = Duration::from_secs(1);
 /// How long after its last report the main task counts as stuck.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// The watches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watched {
-    Deployments,
-    Sets,
-    Pods,
-    Nodes,
-    /// All watches of the controller `nodecosts`.
-    NodeCosts,
-    PlainDeployments,
-    PlainSets,
-    PlainPods,
-    PlainNodes,
-}
-
-impl Watched {
-    /// The watches of the controller of this family: of deployments, sets, pods and nodes.
-    pub(crate) fn of(family: Family) -> [Self; 4] {
-        match family {
-            Family::Ordered => [Self::Deployments, Self::Sets, Self::Pods, Self::Nodes],
-            Family::Plain => [Self::PlainDeployments, Self::PlainSets, Self::PlainPods, Self::PlainNodes],
-        }
-    }
-
-    fn bit(self) -> u16 {
-        1 << (self as u16)
-    }
-
-    /// The name of the resource, for metrics and messages.
-    pub(crate) fn resource(self) -> &'static str {
-        match self {
-            Self::Deployments => "ordereddeployments",
-            Self::Sets => "orderedreplicasets",
-            Self::PlainDeployments => "deployments",
-            Self::PlainSets => "replicasets",
-            Self::Pods | Self::PlainPods => "pods",
-            Self::Nodes | Self::PlainNodes => "nodes",
-            Self::NodeCosts => "nodecosts",
-        }
-    }
-
-    /// All of them.
-    const ALL: [Self; 9] = [
-        Self::Deployments,
-        Self::Sets,
-        Self::Pods,
-        Self::Nodes,
-        Self::NodeCosts,
-        Self::PlainDeployments,
-        Self::PlainSets,
-        Self::PlainPods,
-        Self::PlainNodes,
-    ];
+/// A watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Watched {
+    /// The controller that it is for.
+    pub controller: &'static str,
+    /// The resource, for metrics and messages.
+    pub resource: &'static str,
+    /// Whether the controller works without it, if it is not permitted. The process is not ready then.
+    pub optional: bool,
 }
 
 /// The name of the watch of that resource.
-pub(crate) fn watch_of(resource: &str) -> String {
+#[must_use]
+pub fn watch_of(resource: &str) -> String {
     format!("the watch of {resource}")
-}
-
-/// The bits of the watches of this family.
-fn bits(family: Family) -> u16 {
-    Watched::of(family).into_iter().map(Watched::bit).sum()
 }
 
 /// The health of the process. Clones share their state.
@@ -102,12 +53,12 @@ struct State {
     beat: Mutex<Option<Instant>>,
 }
 
-/// Watches whose first list is still missing, with a bit for each.
-#[derive(Clone, Copy, Debug)]
+/// Watches whose first list is still missing.
+#[derive(Clone, Debug)]
 struct Missing {
-    all: u16,
+    all: BTreeSet<Watched>,
     /// Those that the controllers wait for.
-    awaited: u16,
+    awaited: BTreeSet<Watched>,
 }
 
 /// Something that fails.
@@ -119,62 +70,52 @@ struct Failing {
     open: Option<Instant>,
 }
 
-impl Default for Health {
-    fn default() -> Self {
-        Self::of(&[Family::Ordered], false)
-    }
-}
-
 impl Health {
-    /// The health of a process that runs these controllers.
+    /// The health of a process with these watches.
     #[must_use]
-    pub fn of(families: &[Family], node_costs: bool) -> Self {
-        let of_families = families.iter().fold(0, |all, family| all | bits(*family));
-        let missing = of_families | if node_costs { Watched::NodeCosts.bit() } else { 0 };
+    pub fn of(watches: impl IntoIterator<Item = Watched>) -> Self {
+        let all: BTreeSet<_> = watches.into_iter().collect();
         Self(Arc::new(State {
-            missing: watch::Sender::new(Missing { all: missing, awaited: missing }),
+            missing: watch::Sender::new(Missing { awaited: all.clone(), all }),
             failing: Mutex::default(),
             notes: Mutex::default(),
             beat: Mutex::default(),
         }))
     }
 
-    /// Waits until every watch of the OrderedDeployment controller has synced.
-    pub async fn synced_all(&self) {
-        self.synced_of(Family::Ordered).await;
-    }
-
-    /// Waits until every watch of the controller of this family has synced.
-    pub(crate) async fn synced_of(&self, family: Family) {
+    /// Waits until every watch of that controller has synced.
+    pub async fn synced_of(&self, controller: &str) {
+        let of_it = |awaited: &BTreeSet<Watched>| awaited.iter().any(|what| what.controller == controller);
         // The sender lives as long as `self`: it cannot be dropped meanwhile.
-        let _ = self.0.missing.subscribe().wait_for(|missing| missing.awaited & bits(family) == 0).await;
+        let _ = self.0.missing.subscribe().wait_for(|missing| !of_it(&missing.awaited)).await;
     }
 
     /// Waits until every watch of this process has synced.
     pub(crate) async fn synced_whole(&self) {
-        let _ = self.0.missing.subscribe().wait_for(|missing| missing.awaited == 0).await;
+        let _ = self.0.missing.subscribe().wait_for(|missing| missing.awaited.is_empty()).await;
     }
 
-    pub(crate) fn synced(&self, what: Watched) {
+    /// This watch has shown a complete list.
+    pub fn synced(&self, what: Watched) {
         self.0.missing.send_modify(|missing| {
-            missing.all &= !what.bit();
-            missing.awaited &= !what.bit();
+            missing.all.remove(&what);
+            missing.awaited.remove(&what);
         });
     }
 
-    /// The list is not permitted. Nodes are read for node rules only: after a while the controllers go on without them, and the process is
-    /// not ready. An API server that starts refuses everything for a moment.
-    pub(crate) fn is_forbidden(&self, what: Watched) {
+    /// The list is not permitted. If the watch is optional, the controllers go on without it after a while. An API server that starts
+    /// refuses everything for a moment.
+    pub fn is_forbidden(&self, what: Watched) {
         let lasts = |failing: &Failing| failing.since.elapsed() >= GRACE;
         let failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
-        let lasts = failing.get(&watch_of(what.resource())).is_some_and(lasts);
-        if lasts && matches!(what, Watched::Nodes | Watched::PlainNodes) {
-            self.0.missing.send_modify(|missing| missing.awaited &= !what.bit());
+        let lasts = failing.get(&watch_of(what.resource)).is_some_and(lasts);
+        if lasts && what.optional {
+            self.0.missing.send_modify(|missing| _ = missing.awaited.remove(&what));
         }
     }
 
     /// Records a failure that affects readiness, by a name for messages.
-    pub(crate) fn fails(&self, what: &str) {
+    pub fn fails(&self, what: &str) {
         let now = Instant::now();
         let mut failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
         failing.retain(|_, failing| now.duration_since(failing.last) < RECENT);
@@ -187,7 +128,7 @@ impl Health {
     }
 
     /// Records that this watch is open again. It has to stay open for a while to begin anew.
-    pub(crate) fn opened(&self, what: &str) {
+    pub fn opened(&self, what: &str) {
         let mut failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(failing) = failing.get_mut(what) {
             failing.open = Some(Instant::now());
@@ -195,7 +136,7 @@ impl Health {
     }
 
     /// Records a success of the same.
-    pub(crate) fn works(&self, what: &str) {
+    pub fn works(&self, what: &str) {
         self.0.failing.lock().unwrap_or_else(PoisonError::into_inner).remove(what);
     }
 
@@ -209,14 +150,13 @@ impl Health {
         if let Some((what, failing)) = failing.iter().find(|(_, failing)| fails(failing)) {
             return Some(format!("{what} has failed for {} s", failing.since.elapsed().as_secs()));
         }
-        let missing = *self.0.missing.borrow();
-        let missing = Watched::ALL.into_iter().filter(|what| missing.all & what.bit() != 0);
-        let missing: Vec<_> = missing.map(Watched::resource).collect();
+        let missing = self.0.missing.borrow();
+        let missing: Vec<_> = missing.all.iter().map(|what| what.resource).collect();
         (!missing.is_empty()).then(|| format!("not every watch has synced yet: {}", missing.join(", ")))
     }
 
     /// Records what a controller waits for; `None`: nothing.
-    pub(crate) fn note(&self, controller: &'static str, note: Option<String>) {
+    pub fn note(&self, controller: &'static str, note: Option<String>) {
         let mut notes = self.0.notes.lock().unwrap_or_else(PoisonError::into_inner);
         match note {
             Some(note) => _ = notes.insert(controller, note),
@@ -253,28 +193,42 @@ mod tests {
 
     use super::{GRACE, Health, RECENT, STUCK, Watched};
 
-    #[test]
-    fn it_is_ready_once_every_watch_has_synced() {
-        let health = Health::default();
-        for what in [Watched::Pods, Watched::Nodes, Watched::Pods, Watched::Deployments] {
+    fn watched(controller: &'static str, resource: &'static str) -> Watched {
+        Watched { controller, resource, optional: resource == "nodes" }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_ready_once_every_watch_has_synced() {
+        let (pods, sets, other) = (watched("one", "pods"), watched("one", "sets"), watched("other", "pods"));
+        let health = Health::of([pods, sets, other]);
+        for what in [pods, pods, sets] {
+            assert!(tokio::time::timeout(GRACE, health.synced_of("one")).await.is_err());
             health.synced(what);
             assert!(health.unready().is_some());
         }
-        health.synced(Watched::Sets);
-        assert_eq!(health.unready(), None);
-    }
-
-    #[test]
-    fn only_watches_of_running_controllers_are_awaited() {
-        let health = Health::of(&[], true);
-        assert!(health.unready().is_some());
-        health.synced(Watched::NodeCosts);
+        health.synced_of("one").await;
+        health.synced(other);
         assert_eq!(health.unready(), None);
     }
 
     #[tokio::test(start_paused = true)]
+    async fn an_optional_watch_that_is_not_permitted_is_awaited_for_a_while() {
+        let nodes = watched("one", "nodes");
+        let health = Health::of([nodes]);
+        for _ in 0..2 {
+            health.fails("the watch of nodes");
+            health.is_forbidden(nodes);
+            assert!(tokio::time::timeout(GRACE / 2, health.synced_of("one")).await.is_err());
+        }
+        health.fails("the watch of nodes");
+        health.is_forbidden(nodes);
+        health.synced_of("one").await;
+        assert!(health.unready().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn it_is_not_ready_while_something_fails_for_long() {
-        let health = Health::of(&[], false);
+        let health = Health::of([]);
         health.fails("the watch of pods");
         assert_eq!(health.unready(), None, "a moment is forgiven");
         tokio::time::sleep(GRACE / 2).await;
@@ -296,7 +250,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_task_that_does_not_run_is_stuck() {
-        let health = Health::default();
+        let health = Health::of([]);
         tokio::time::sleep(2 * STUCK).await;
         assert_eq!(health.stuck(), None, "it has not started: a standby waits to become the leader");
         let beating = tokio::spawn({

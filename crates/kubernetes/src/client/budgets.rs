@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 /// A PodDisruptionBudget with the fields that the controller reads.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Budget {
+pub struct Budget {
     metadata: BudgetMetadata,
     #[serde(default)]
     spec: BudgetSpec,
@@ -35,19 +35,23 @@ struct BudgetSpec {
 }
 
 impl Budget {
-    pub(crate) fn name(&self) -> &str {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
         &self.metadata.name
     }
 
     /// Whether the budget counts an eviction of this pod that was not carried out. The disruption controller takes it back after two
     /// minutes (`DeletionTimeout` in `pkg/controller/disruption/disruption.go`).
-    pub(crate) fn counts(&self, pod: &str) -> bool {
+    #[must_use]
+    pub fn counts(&self, pod: &str) -> bool {
         self.status.disrupted_pods.contains_key(pod)
     }
 
     /// Whether the budget selects pods with these labels. An empty selector selects all pods in
     /// `policy/v1` and none in `policy/v1beta1`.
-    pub(crate) fn selects(&self, labels: &BTreeMap<String, String>, beta: bool) -> bool {
+    #[must_use]
+    pub fn selects(&self, labels: &BTreeMap<String, String>, beta: bool) -> bool {
         let selector = self.spec.selector.as_ref().filter(|selector| !(beta && selector.is_empty()));
         selector.is_some_and(|selector| selector.matches(labels))
     }

@@ -45,25 +45,25 @@ impl Timing {
 
 /// A Lease as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
+pub struct Record {
     /// Its resourceVersion: the precondition of every write.
-    pub(crate) version: String,
+    pub version: String,
     /// The holder; `None` if the Lease was released.
-    pub(crate) holder: Option<String>,
+    pub holder: Option<String>,
     /// Its duration as the holder wrote it.
-    pub(crate) duration: Duration,
+    pub duration: Duration,
 }
 
 /// A record, and since when it has been observed unchanged.
 #[derive(Clone, Debug)]
-pub(crate) struct ObservedLease {
-    pub(crate) record: Record,
-    pub(crate) since: Instant,
+pub struct ObservedLease {
+    pub record: Record,
+    pub since: Instant,
 }
 
 impl ObservedLease {
     /// Applies a read. Only a changed record restarts the holder's duration.
-    pub(crate) fn update(observed: Option<Self>, record: Record, now: Instant) -> Self {
+    pub fn update(observed: Option<Self>, record: Record, now: Instant) -> Self {
         match observed {
             Some(observed) if observed.record.version == record.version => observed,
             _ => Self { record, since: now },
@@ -73,7 +73,7 @@ impl ObservedLease {
 
 /// The next step of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// There is no Lease: create it, held by this process.
     Create,
     /// Acquire or renew the Lease, with this version as a precondition.
@@ -83,7 +83,7 @@ pub(crate) enum Step {
 }
 
 /// The next step of the candidate `me`, which has `observed` the Lease (`None`: there is none).
-pub(crate) fn next(me: &str, observed: Option<&ObservedLease>, now: Instant) -> Step {
+pub fn next(me: &str, observed: Option<&ObservedLease>, now: Instant) -> Step {
     let Some(ObservedLease { record, since }) = observed else { return Step::Create };
     let write = || Step::Write { version: record.version.clone() };
     match &record.holder {

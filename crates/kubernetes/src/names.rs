@@ -31,13 +31,14 @@ impl Names {
     }
 
     /// Eight random characters.
-    pub(crate) fn suffix(&self) -> String {
+    #[must_use]
+    pub fn suffix(&self) -> String {
         let mut rng = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (0..LENGTH).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
     }
 
     /// A name for a pod of that set that is not `taken`.
-    pub(crate) fn pod(&self, set: &str, taken: impl Fn(&str) -> bool) -> String {
+    pub fn pod(&self, set: &str, taken: impl Fn(&str) -> bool) -> String {
         let mut end = set.len().min(LONGEST_POD_NAME - LENGTH - 1);
         while !set.is_char_boundary(end) {
             end -= 1;
@@ -60,7 +61,8 @@ impl fmt::Debug for Names {
 
 /// A message about a pod without the random suffix of its name, so that equal failures
 /// have equal messages and are counted as one.
-pub(crate) fn without_name(words: &str, pod: &str, set: &str) -> String {
+#[must_use]
+pub fn without_name(words: &str, pod: &str, set: &str) -> String {
     words.replace(pod, &format!("{set}-"))
 }
 

@@ -4,8 +4,7 @@
 //! reconciliation passes the fence before it is sent, and none continues after the end of the lease, as renewed by then. A
 //! request that had passed the fence when the process froze carries a precondition or a fixed name.
 //!
-//! The controller of plain ReplicaSets has a second fence, which [`handover`](crate::runtime::handover) opens and closes, for all
-//! namespaces or for one.
+//! A controller can have a second fence, which it opens and closes itself, for all namespaces or for one.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -57,17 +56,18 @@ pub(crate) struct NotLeading;
 
 impl Fence {
     /// Lets requests start until `start`; those in flight are aborted at `end`.
-    pub(crate) fn open(&self, start: Instant, end: Instant) {
+    pub fn open(&self, start: Instant, end: Instant) {
         self.0.send_modify(|state| state.until = Some(Until { start, end }));
     }
 
     /// Blocks all requests, and aborts those in flight.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.0.send_modify(|state| state.until = None);
     }
 
     /// Does the same to those of one namespace until that time. Returns whether it was open.
-    pub(crate) fn close_in(&self, namespace: &str, until: Instant) -> bool {
+    #[must_use]
+    pub fn close_in(&self, namespace: &str, until: Instant) -> bool {
         let mut was_open = false;
         self.0.send_modify(|state| {
             was_open = state.closed_for(namespace).is_none();
@@ -81,12 +81,14 @@ impl Fence {
     }
 
     /// For how long that namespace is closed.
-    pub(crate) fn closed_for(&self, namespace: &str) -> Option<Duration> {
+    #[must_use]
+    pub fn closed_for(&self, namespace: &str) -> Option<Duration> {
         self.0.borrow().closed_for(namespace)
     }
 
     /// The same client behind this fence.
-    pub(crate) fn guard(&self, client: &Client) -> Client {
+    #[must_use]
+    pub fn guard(&self, client: &Client) -> Client {
         let (fence, inner) = (self.clone(), client.clone());
         let namespace = client.default_namespace().to_owned();
         let service = service_fn(move |request: Request<Body>| {
@@ -225,7 +227,7 @@ mod tests {
         assert_eq!((of_a, of_b, all), (Err(Duration::from_secs(3)), Ok(answered), Ok(answered)));
         fence.open(Instant::now() + START, Instant::now() + 4 * END);
         assert!(send("/api/v1/namespaces/a/pods").await.is_ok(), "its time is over");
-        fence.close_in("a", Instant::now() + END);
+        assert!(fence.close_in("a", Instant::now() + END));
         assert_eq!(fence.closed_for("a"), Some(END));
         let before = began.elapsed();
         assert_eq!(send("/api/v1/namespaces/a/pods").await, Err(before));

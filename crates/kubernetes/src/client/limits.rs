@@ -73,19 +73,20 @@ impl Limiter {
     }
 
     /// How many requests one object may have in flight: a quarter, so that one object cannot block all others.
-    pub(crate) fn for_object(&self) -> Arc<Semaphore> {
+    #[must_use]
+    pub fn for_object(&self) -> Arc<Semaphore> {
         Arc::new(Semaphore::new(self.0.for_object))
     }
 
     /// Waits until a request of that namespace may be sent. It counts as in flight until the permit is dropped.
-    pub(crate) async fn wait(&self, namespace: &Arc<str>) -> Option<Permit> {
+    pub async fn wait(&self, namespace: &Arc<str>) -> Option<Permit> {
         let permit = self.0.in_flight.acquire(namespace).await;
         self.wait_for_next(namespace).await;
         permit
     }
 
     /// Waits until the next request of one that counts as in flight may be sent: the next page of a list.
-    pub(crate) async fn wait_for_next(&self, namespace: &Arc<str>) {
+    pub async fn wait_for_next(&self, namespace: &Arc<str>) {
         if let Some(bucket) = &self.0.bucket {
             let _next = self.0.next.acquire(namespace).await;
             let now = Instant::now();

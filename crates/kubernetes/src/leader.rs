@@ -1,5 +1,4 @@
 //! Leader election: one replica holds the Lease and reconciles, the others stand by.
 
 pub(crate) mod election;
-pub(crate) mod fence;
 pub(crate) mod lease;

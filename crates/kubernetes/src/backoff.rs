@@ -27,13 +27,15 @@ const FIRST_WATCH: Duration = Duration::from_millis(1600);
 const WORKS: Duration = Duration::from_secs(120);
 
 /// The backoff after that many failures in a row.
-pub(crate) fn after(failures: u32) -> Duration {
+#[must_use]
+pub fn after(failures: u32) -> Duration {
     double(FIRST, failures.saturating_sub(1))
 }
 
 /// The backoff after that many refused evictions in a row. A budget usually allows the eviction a moment after a pod becomes
 /// ready; otherwise a user has to act.
-pub(crate) fn after_refusal(times: u32) -> Duration {
+#[must_use]
+pub fn after_refusal(times: u32) -> Duration {
     double(FIRST_REFUSAL, times.saturating_sub(1))
 }
 
@@ -43,7 +45,7 @@ fn double(first: Duration, times: u32) -> Duration {
 
 /// How often the changes of one object are read. Users make a few at once; a client that never stops makes the reads rarer.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// The reads without a quiet time between them, and the last one.
     reads: u32,
     last: Option<Instant>,
@@ -51,14 +53,15 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// How long the next read has to wait; `None`: it may begin.
-    pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
+    #[must_use]
+    pub fn wait(&self, now: Instant) -> Option<Duration> {
         let times = self.reads.checked_sub(AT_ONCE)?;
         let next = self.last? + double(FIRST_PACE, times).min(LONGEST_PACE);
         Some(next.saturating_duration_since(now)).filter(|wait| !wait.is_zero())
     }
 
     /// A read begins.
-    pub(crate) fn count(&mut self, now: Instant) {
+    pub fn count(&mut self, now: Instant) {
         if self.last.is_some_and(|last| now.saturating_duration_since(last) >= QUIET) {
             self.reads = 0;
         }

@@ -11,7 +11,7 @@ const SHARE: usize = 3;
 
 /// What waits, by namespace. Namespaces take turns.
 #[derive(Debug)]
-pub(crate) struct Turns<W> {
+pub struct Turns<W> {
     waiting: BTreeMap<Arc<str>, VecDeque<W>>,
     /// The namespaces in which something waits.
     order: VecDeque<Arc<str>>,
@@ -24,7 +24,8 @@ impl<W> Default for Turns<W> {
 }
 
 impl<W> Turns<W> {
-    pub(crate) fn push(&mut self, namespace: Arc<str>, waiter: W) {
+    /// Adds one.
+    pub fn push(&mut self, namespace: Arc<str>, waiter: W) {
         let waiting = self.waiting.entry(Arc::clone(&namespace)).or_default();
         if waiting.is_empty() {
             self.order.push_back(namespace);
@@ -33,7 +34,7 @@ impl<W> Turns<W> {
     }
 
     /// The next one.
-    pub(crate) fn pop(&mut self) -> Option<W> {
+    pub fn pop(&mut self) -> Option<W> {
         self.pop_of(|_| true).map(|(_, waiter)| waiter)
     }
 
@@ -54,7 +55,7 @@ impl<W> Turns<W> {
 
 /// A semaphore whose permits go round by namespace. Clones share the permits.
 #[derive(Clone, Debug)]
-pub(crate) struct Permits(Arc<Mutex<Shared>>);
+pub struct Permits(Arc<Mutex<Shared>>);
 
 #[derive(Debug)]
 struct Shared {
@@ -66,7 +67,7 @@ struct Shared {
 
 /// Gives its place back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Permit {
+pub struct Permit {
     namespace: Arc<str>,
     permits: Permits,
 }
@@ -111,12 +112,12 @@ fn has_share(free: usize, held: &BTreeMap<Arc<str>, usize>, namespace: &str) -> 
 }
 
 impl Permits {
-    pub(crate) fn new(count: usize) -> Self {
+    pub fn new(count: usize) -> Self {
         Self(Arc::new(Mutex::new(Shared { free: count, held: BTreeMap::new(), waiting: Turns::default() })))
     }
 
     /// Waits for a permit. It is never refused.
-    pub(crate) async fn acquire(&self, namespace: &Arc<str>) -> Option<Permit> {
+    pub async fn acquire(&self, namespace: &Arc<str>) -> Option<Permit> {
         let waits = {
             let mut shared = self.lock();
             if !shared.waiting.waiting.contains_key(namespace) && shared.may_have(namespace) {
@@ -131,7 +132,7 @@ impl Permits {
     }
 
     /// A permit, if the namespace may have one at once.
-    pub(crate) fn try_acquire(&self, namespace: &Arc<str>) -> Option<Permit> {
+    pub fn try_acquire(&self, namespace: &Arc<str>) -> Option<Permit> {
         let mut shared = self.lock();
         shared.may_have(namespace).then(|| {
             shared.take(namespace);
