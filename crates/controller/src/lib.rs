@@ -10,7 +10,10 @@
 pub const LOG_FILTER: &str = "info,kube_client=error";
 
 mod cache;
+mod decision_log;
 mod error;
+mod metrics;
+mod node_rules;
 mod nodecosts;
 mod objects;
 mod reconcile;
@@ -18,11 +21,11 @@ mod runtime;
 #[cfg(test)]
 mod testing;
 
+pub use decision_log::DecisionLog;
 pub use error::Error;
+pub use metrics::{Metrics, metric};
+pub use node_rules::RulesSource;
 pub use nodecosts::NodeCosts;
 pub use ordereddeployment_wire::Family;
 pub use runtime::controller::{Controller, Options, health};
-pub use runtime::decision_log::DecisionLog;
 pub use runtime::handover::Apart;
-pub use runtime::metrics::{Metrics, metric};
-pub use runtime::node_rules::RulesSource;

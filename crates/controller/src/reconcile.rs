@@ -5,7 +5,6 @@
 
 pub(crate) mod apply;
 pub(crate) mod claim;
-pub(crate) mod compared;
 pub(crate) mod context;
 pub(crate) mod effect;
 pub(crate) mod live;
@@ -15,6 +14,7 @@ pub(crate) mod plain;
 pub(crate) mod reconciler;
 pub(crate) mod record;
 pub(crate) mod report;
+pub(crate) mod reports;
 pub(crate) mod snapshot;
 pub(crate) mod state;
 pub(crate) mod templates;
@@ -34,6 +34,7 @@ use tokio::time::Instant;
 
 use crate::cache::entry::{Entry, SetEntry};
 use crate::error::Error;
+use crate::metrics::WaitTimes;
 use crate::objects::single_set;
 use crate::reconcile::context::Context;
 use crate::reconcile::effect::Silent;
@@ -42,8 +43,7 @@ use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::record::Interrupt;
 use crate::reconcile::report::{REPORT_INTERVAL, StatusChange, StatusWrite};
-use crate::reconcile::state::LiveReadReason;
-use crate::runtime::metrics::WaitTimes;
+use crate::reconcile::state::live::LiveReadReason;
 
 /// The most decisions of one reconciliation: other objects wait for the worker.
 const ROUNDS: usize = 100;
@@ -87,7 +87,7 @@ pub(crate) async fn reconcile(
     let (namespace, name) = (deployment.namespace().unwrap_or_default(), named.name.clone());
     let state = ctx.state(&deployment);
     let mut state = state.lock().await;
-    if let Some(until) = state.not_before.filter(|until| started < *until) {
+    if let Some(until) = state.failures.not_before.filter(|until| started < *until) {
         return Some(until - started);
     }
     state.refresh(Arc::clone(&deployment));
@@ -110,11 +110,11 @@ pub(crate) async fn reconcile(
         conflicts: 0,
     };
     let mut end = reconciler.run().await;
-    reconciler.state.not_before = reconciler.requests.retry_after();
+    reconciler.state.failures.not_before = reconciler.requests.retry_after();
     let waits = if reconciler.refresh() { reconciler.waits() } else { WaitTimes::default() };
     ctx.metrics.waits(&reconciler.key, &reconciler.name, waits);
-    if reconciler.state.unclaimed(|_| true).is_some() {
-        reconciler.state.live_read = Some(LiveReadReason::Conflict);
+    if reconciler.state.claims.message(|_| true).is_some() {
+        reconciler.state.live.ask(LiveReadReason::Conflict);
         if let Ok(Outcome::Idle(wait)) = end {
             end = Ok(Outcome::Failed(wait));
         }
@@ -122,7 +122,7 @@ pub(crate) async fn reconcile(
     let missed = reconciler.missed > 0;
     if let Err(error) = &end
         && error.is_forbidden()
-        && reconciler.state.error != Some(error.to_string())
+        && reconciler.state.failures.error != Some(error.to_string())
     {
         // Once: the same answer is not published again until something works.
         reconciler.warn(reason::NOT_PERMITTED, error.to_string());
@@ -135,33 +135,35 @@ pub(crate) async fn reconcile(
     ctx.metrics.reconciles.with_label_values(&[result]).inc();
     ctx.metrics.reconcile_duration.observe(started.elapsed().as_secs_f64());
     if let Ok(Outcome::Idle(_) | Outcome::Nothing) = end {
-        (state.failures, state.error) = (0, None);
+        (state.failures.in_a_row, state.failures.error) = (0, None);
     } else if !matches!(end, Ok(Outcome::Unfinished | Outcome::Deferred(_) | Outcome::Refused(_))) {
         // A refused eviction has its own backoff. Other requests may fail in turn with it, and keep theirs.
-        state.failures = state.failures.saturating_add(1);
+        state.failures.in_a_row = state.failures.in_a_row.saturating_add(1);
     }
-    let asked =
-        state.not_before.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+    let asked = state
+        .failures
+        .not_before
+        .map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
     let after = |wait: Duration| Some(wait.max(asked));
     if missed {
         return after(Duration::ZERO);
     }
     match end {
         Ok(Outcome::Idle(wait) | Outcome::Refused(wait) | Outcome::Deferred(wait)) => after(wait),
-        Ok(Outcome::NotFound) => after(backoff::after(state.failures)),
+        Ok(Outcome::NotFound) => after(backoff::after(state.failures.in_a_row)),
         Ok(Outcome::Unfinished) => after(Duration::ZERO),
         Ok(Outcome::Nothing) => None,
-        Ok(Outcome::Failed(wait)) => after(backoff::after(state.failures).min(wait)),
+        Ok(Outcome::Failed(wait)) => after(backoff::after(state.failures.in_a_row).min(wait)),
         Err(error) if error.is_not_leading() => after(NOT_LEADING),
         Err(error) => {
-            let wait = backoff::after(state.failures).max(asked);
+            let wait = backoff::after(state.failures.in_a_row).max(asked);
             let error = error.to_string();
-            if state.error.as_ref() == Some(&error) {
+            if state.failures.error.as_ref() == Some(&error) {
                 tracing::debug!(%error, ?wait, "will try again");
             } else {
                 tracing::warn!(%error, ?wait, "will try again");
             }
-            state.error = Some(error);
+            state.failures.error = Some(error);
             after(wait)
         }
     }
@@ -182,10 +184,10 @@ impl Reconciler<'_> {
             if let Some(reason) = self.live_read_reason() {
                 if reason.is_by_others() && !failed {
                     let now = Instant::now();
-                    if let Some(wait) = self.state.pace.wait(now) {
+                    if let Some(wait) = self.state.live.pace.wait(now) {
                         return Ok(Outcome::Deferred(wait));
                     }
-                    self.state.pace.count(now);
+                    self.state.live.pace.count(now);
                 }
                 match self.read_live(reason).await? {
                     LiveObject::Present => {}
@@ -199,11 +201,11 @@ impl Reconciler<'_> {
             }
             self.observation = self.observe();
             if !std::mem::replace(&mut released, true) {
-                self.state.unreleased.clear();
+                self.state.claims.unreleased.clear();
             }
             let has_learned = self.release().await?;
             if std::mem::take(&mut self.raced) {
-                self.state.live_read = Some(LiveReadReason::Conflict);
+                self.state.live.ask(LiveReadReason::Conflict);
                 released = false;
                 continue;
             }
@@ -234,10 +236,10 @@ impl Reconciler<'_> {
                     }
                 },
                 Decision::Act(act) if failed => return self.report(&act, true).await,
-                Decision::Act(act) if act.is_idle() && self.state.failure.is_some() => {
+                Decision::Act(act) if act.is_idle() && self.state.failures.current.is_some() => {
                     // What failed before is no longer asked for.
                     self.nothing_fails();
-                    self.state.known_points = act.points;
+                    self.state.reporting.known_points = act.points;
                 }
                 Decision::Act(act) if act.is_idle() => {
                     self.recount_at_rest().await;
@@ -263,7 +265,7 @@ impl Reconciler<'_> {
                             return Ok(Outcome::Idle(RESYNC));
                         }
                         Err(Interrupt::Failed(failure)) => {
-                            self.state.failure = Some(failure);
+                            self.state.failures.current = Some(failure);
                             failed = true;
                         }
                     }
@@ -290,33 +292,39 @@ impl Reconciler<'_> {
         let generation = |entry: &Arc<SetEntry>| entry.object.metadata.generation.unwrap_or(0);
         let sets = self.observation.sets.iter().map(|entry| (Arc::clone(entry.uid()), generation(entry)));
         let sets: BTreeMap<Arc<str>, i64> = sets.collect();
-        if of_sets.iter().all(|uid| self.state.confirmed_sets.get(*uid) == sets.get(*uid)) {
+        if of_sets.iter().all(|uid| self.state.writes.confirmed_sets.get(*uid) == sets.get(*uid)) {
             return Ok(true);
         }
         if !self.live && single_set(&self.name).is_none() && self.read_object().await? == LiveObject::NotFound
         {
-            self.state.live_read = Some(LiveReadReason::Generation);
+            self.state.live.ask(LiveReadReason::Generation);
         }
-        self.state.confirmed_sets = sets;
+        self.state.writes.confirmed_sets = sets;
         Ok(self.live || self.live_read_reason().is_none())
     }
 
     /// Reads what a decision asks for.
     async fn read(&mut self, snapshot: &Snapshot, read: Read) -> Result<(), Error> {
         match read {
-            Read::Live => self.state.live_read = Some(LiveReadReason::Asked),
+            Read::Live => self.state.live.ask(LiveReadReason::Asked),
             Read::Nodes(names) => self.read_nodes(&names).await?,
             Read::Sources(sources) => self.read_sources(&sources).await?,
             Read::Template(sets) => {
                 let record = self.compare_templates(snapshot, &sets).await;
-                self.state.template_comparison = Some(record);
+                self.state.templates.comparison = Some(record);
             }
             Read::DryRun { hash } => {
                 let answer = self.try_template(&hash).await;
-                self.state.record_dry_run(answer, Instant::now());
+                let template = &self.state.deployment.spec.template;
+                self.state.templates.record(template, answer, Instant::now());
             }
         }
         Ok(())
+    }
+
+    /// When a dry run without an answer is repeated.
+    fn asks_again(&self) -> Option<Duration> {
+        self.state.templates.asks_again(&self.state.deployment.spec.template, Instant::now())
     }
 
     /// Stores a status that must be stored before any other write.
@@ -335,13 +343,13 @@ impl Reconciler<'_> {
         WaitTimes {
             held: status.and_then(|status| status.hold.as_ref()).map(|hold| hold.since.0),
             blocked: status.and_then(|status| status.blocked.as_ref()).map(|blocked| blocked.since.0),
-            refused: refused.iter().filter_map(|what| self.state.failing_since.get(what).copied()).min(),
+            refused: refused.iter().filter_map(|what| self.state.failures.since.get(what).copied()).min(),
         }
     }
 
     fn nothing_fails(&mut self) {
-        self.state.failure = None;
-        self.state.refused = None;
+        self.state.failures.current = None;
+        self.state.failures.refused = None;
     }
 
     /// Reports, and returns when to reconcile again.
@@ -349,11 +357,11 @@ impl Reconciler<'_> {
         let now = self.ctx.clock.now();
         let until = |time: Timestamp| Duration::try_from(time.duration_since(now)).unwrap_or_default();
         let change = StatusChange::of(&self.status(), &act.status);
-        let since = self.state.reported.map(|reported| reported.elapsed());
+        let since = self.state.reporting.reported.map(|reported| reported.elapsed());
         let left = since.map_or(Duration::ZERO, |since| change.every().saturating_sub(since));
         // A status that was not stored in full is retried with the backoff of failures.
-        if !failed && !left.is_zero() && self.state.unstored.is_empty() {
-            let asks = self.state.asks_again(Instant::now());
+        if !failed && !left.is_zero() && self.state.reporting.unstored.is_empty() {
+            let asks = self.asks_again();
             let wait = [act.requeue, self.publishes_after(), asks].into_iter().flatten();
             return Ok(Outcome::Idle(wait.fold(left, Duration::min).max(SHORTEST)));
         }
@@ -362,12 +370,12 @@ impl Reconciler<'_> {
             return Ok(if failed { Outcome::Failed(RESYNC) } else { Outcome::Unfinished });
         }
         if change != StatusChange::Nothing {
-            self.state.reported = Some(Instant::now());
+            self.state.reporting.reported = Some(Instant::now());
         }
         if !failed {
-            self.state.failing_since.retain(|what, _| *what == FailureKind::Claim);
+            self.state.failures.since.retain(|what, _| *what == FailureKind::Claim);
             self.publish(&act.events);
-            self.state.known_points.clone_from(&act.points);
+            self.state.reporting.known_points.clone_from(&act.points);
         }
         let sets_wait = self.sets_wait().filter(|_| change != StatusChange::Conditions);
         let all_stored = match self.ctx.family {
@@ -381,7 +389,7 @@ impl Reconciler<'_> {
         }
         // A second later, so that the entry has expired for certain.
         let expires = self.expectations_expire().map(|time| until(time) + Duration::from_secs(1));
-        let asks = self.state.asks_again(Instant::now());
+        let asks = self.asks_again();
         let wait = [act.requeue, expires, sets_wait, self.publishes_after(), asks]
             .into_iter()
             .flatten()
@@ -393,27 +401,27 @@ impl Reconciler<'_> {
     /// Reports during a reconciliation whose requests are slow; fast ones report at their end only, and the end shows a failure. Returns
     /// whether another client wrote in between. The Deployment controller reports the status of a Deployment.
     async fn conflicts_midway(&mut self, act: &Act, started: Instant) -> bool {
-        let since = self.state.reported.map_or(started, |reported| reported.max(started)).elapsed();
+        let since = self.state.reporting.reported.map_or(started, |reported| reported.max(started)).elapsed();
         let change = StatusChange::of(&self.status(), &act.status);
         if self.ctx.family == Family::Plain || change == StatusChange::Nothing || since < REPORT_INTERVAL {
             return false;
         }
-        self.state.reported = Some(Instant::now());
+        self.state.reporting.reported = Some(Instant::now());
         matches!(self.store_status(&act.status).await, Ok(StatusWrite::Conflict))
     }
 
     /// When sizes that lag must be written.
     fn publishes_after(&self) -> Option<Duration> {
-        self.state.publishes_at.map(|at| at.saturating_duration_since(Instant::now()))
+        self.state.reporting.publishes_at.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
     /// The end of a reconciliation in which a write failed: refused evictions have their own backoff.
     fn refused(&self, act: &Act) -> Outcome {
         let evicts =
-            self.state.failure.as_ref().is_some_and(|failure| {
+            self.state.failures.current.as_ref().is_some_and(|failure| {
                 matches!(failure.what, FailureKind::Evict | FailureKind::EvictAmbiguous)
             });
-        match self.state.refused.as_ref().filter(|_| evicts) {
+        match self.state.failures.refused.as_ref().filter(|_| evicts) {
             Some(refused) => {
                 let wait = refused.until.saturating_duration_since(Instant::now());
                 Outcome::Refused(act.requeue.map_or(wait, |requeue| requeue.min(wait)).max(SHORTEST))

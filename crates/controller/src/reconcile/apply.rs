@@ -26,7 +26,7 @@ use crate::cache::entry::{Entry, SetEntry, number};
 use crate::reconcile::live::LiveObject;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::record::Interrupt;
-use crate::reconcile::state::LiveReadReason;
+use crate::reconcile::state::live::LiveReadReason;
 use creates::Batches;
 use deletes::Ages;
 
@@ -64,7 +64,7 @@ impl Reconciler<'_> {
     /// Applies an act.
     pub(crate) async fn apply(&mut self, act: &Act) -> Result<(), Interrupt> {
         let wanted = self.wanted();
-        let next = std::mem::replace(&mut self.state.next_batch, 1);
+        let next = std::mem::replace(&mut self.state.writes.next_batch, 1);
         self.note_sizes(&act.sets);
         for change in &act.sets {
             self.check_still_wanted(&wanted)?;
@@ -75,8 +75,8 @@ impl Reconciler<'_> {
             self.record(effects)?;
         }
         self.publish(&act.events);
-        self.state.known_points.clone_from(&act.points);
-        if self.state.live_read.is_some() {
+        self.state.reporting.known_points.clone_from(&act.points);
+        if self.state.live.is_asked() {
             return Err(Interrupt::DecideAgain);
         }
         let batches = |create: &Create| Batches::of(create.count.min(MOST), next);
@@ -99,7 +99,8 @@ impl Reconciler<'_> {
         let is_left = creates.iter().any(|(create, batches)| batches.left > 0 || create.count > MOST);
         if is_left {
             if interrupt.is_none() {
-                self.state.next_batch = creates.iter().map(|(_, batches)| batches.next).max().unwrap_or(1);
+                self.state.writes.next_batch =
+                    creates.iter().map(|(_, batches)| batches.next).max().unwrap_or(1);
             }
             Interrupt::Unfinished.add_to(&mut interrupt);
         }
@@ -123,7 +124,7 @@ impl Reconciler<'_> {
             }
         }
         interrupt.map_or(Ok(()), Err)?;
-        if self.state.live_read.is_some() { Err(Interrupt::DecideAgain) } else { Ok(()) }
+        if self.state.live.is_asked() { Err(Interrupt::DecideAgain) } else { Ok(()) }
     }
 
     async fn create_pods(
@@ -140,7 +141,7 @@ impl Reconciler<'_> {
         if let Some(effect) = creates::selects_no_pod(&set) {
             return self.record(vec![effect]);
         }
-        if self.state.altered_creates.contains_key(set.uid()) {
+        if self.state.writes.altered_creates.contains_key(set.uid()) {
             let effects = self.try_pod(&set).await;
             self.record(effects)?;
         }
@@ -259,31 +260,31 @@ impl Reconciler<'_> {
 
     /// Checks that the object still exists before that many more pods or sets are created.
     async fn check_object_exists(&mut self, wanted: &Wanted, more: usize) -> Result<(), Interrupt> {
-        if self.state.created + more <= UNREAD {
+        if self.state.writes.created + more <= UNREAD {
             return Ok(());
         }
         if matches!(self.read_object().await, Ok(LiveObject::Present)) {
             return self.check_still_wanted(wanted);
         }
         // The next round reads the object live, and ends as for any object that cannot be found or read.
-        self.state.live_read = Some(LiveReadReason::Created);
+        self.state.live.ask(LiveReadReason::Created);
         Err(Interrupt::DecideAgain)
     }
 
     /// Removes the sizes of the sets from an act if they may lag and were written less than [`PUBLISH_INTERVAL`] ago.
     pub(crate) fn defer_sizes(&mut self, mut act: Act) -> Act {
         let now = Instant::now();
-        self.state.publishes_at = None;
+        self.state.reporting.publishes_at = None;
         if !act.may_lag || act.sets.is_empty() {
             return act;
         }
-        let due = self.state.published.map(|published| published + PUBLISH_INTERVAL);
+        let due = self.state.reporting.published.map(|published| published + PUBLISH_INTERVAL);
         if let Some(due) = due.filter(|due| *due > now) {
             act.sets.clear();
             act.events.retain(|event| event.reason != reason::SCALING_REPLICA_SET);
-            self.state.publishes_at = Some(due);
+            self.state.reporting.publishes_at = Some(due);
         } else {
-            self.state.published = Some(now);
+            self.state.reporting.published = Some(now);
         }
         act
     }

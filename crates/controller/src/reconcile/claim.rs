@@ -20,7 +20,7 @@ use crate::cache::entry::{Entry, PodEntry, SetEntry, is_adoptable, is_orphan, ve
 use crate::cache::expectations::Fact;
 use crate::error::Error;
 use crate::reconcile::reconciler::Reconciler;
-use crate::reconcile::state::Unclaimed;
+use crate::reconcile::state::claims::Unclaimed;
 
 /// The result of one adoption or release.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl Reconciler<'_> {
         let sets = self.observation.sets.iter().filter(|entry| !entry.is_terminating() && !matches(entry));
         for entry in sets.cloned().collect::<Vec<_>>() {
             let name = &entry.set.name;
-            if self.state.unreleased.contains_key(&format!("set/{name}")) {
+            if self.state.claims.unreleased.contains_key(&format!("set/{name}")) {
                 continue;
             }
             let found = self.requests.set(&self.namespace, name).await.map_err(Error::ReadSet)?;
@@ -154,7 +154,7 @@ impl Reconciler<'_> {
                 continue;
             };
             let name = &entry.pod.name;
-            if self.state.unreleased.contains_key(&format!("pod/{name}")) {
+            if self.state.claims.unreleased.contains_key(&format!("pod/{name}")) {
                 continue;
             }
             let found = self.requests.get::<PodView>(&self.namespace, name).await.map_err(Error::ReadPod)?;
@@ -212,7 +212,11 @@ impl Reconciler<'_> {
             }
         };
         self.warn(reason::FAILED_CLAIM, message.clone());
-        let failed = if verb == "adopt" { &mut self.state.unadopted } else { &mut self.state.unreleased };
+        let failed = if verb == "adopt" {
+            &mut self.state.claims.unadopted
+        } else {
+            &mut self.state.claims.unreleased
+        };
         failed.insert(format!("{kind}/{name}"), Unclaimed { set, message });
         None
     }

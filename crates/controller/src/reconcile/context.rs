@@ -11,10 +11,10 @@ use ordereddeployment_kubernetes::{Clock, Decoded, EventRecorder, LiveLister, Li
 use ordereddeployment_wire::{Family, NamespacedUid};
 
 use crate::cache::index::Cache;
+use crate::node_rules::NodeRules;
 use crate::objects::{Objects, SetObject, as_deployment, single_set};
+use crate::reconcile::reports::Reports;
 use crate::reconcile::state::ObjectState;
-use crate::runtime::node_rules::NodeRules;
-use crate::runtime::reports::Reports;
 use crate::{DecisionLog, Metrics};
 use ordereddeployment_wire::PodView;
 

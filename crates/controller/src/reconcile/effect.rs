@@ -6,7 +6,7 @@ use ordereddeployment_planner::{Failure, FailureKind, Purpose, Target};
 
 use crate::cache::entry::{PodEntry, SetEntry};
 use crate::cache::expectations::Fact;
-use crate::reconcile::state::LiveReadReason;
+use crate::reconcile::state::live::LiveReadReason;
 use ordereddeployment_kubernetes::RequestError;
 
 /// Why a write failed, if nobody can do anything about it.

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::objects::single_set;
 use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
-use crate::reconcile::state::{LiveRead, LiveReadReason};
+use crate::reconcile::state::live::{LiveRead, LiveReadReason};
 use ordereddeployment_wire::{NodeView, PodView};
 
 /// How many lists of pods one live read asks for.
@@ -58,7 +58,7 @@ impl Reconciler<'_> {
             return Ok(found);
         }
         // The adoptions below record again which objects cannot be adopted.
-        self.state.unadopted.clear();
+        self.state.claims.unadopted.clear();
         let generation = self.state.generation();
         let selector = self.state.deployment.spec.selector.clone();
         let (found, sets_listed) =
@@ -75,8 +75,10 @@ impl Reconciler<'_> {
             self.state.pods.confirm(&pods, began, &cache.pods, now);
             self.state.sets.confirm(&sets, began, &cache.sets, now);
         }
-        self.state.last_live = Some(LiveRead { generation, lists, versions: (sets_listed, pods_listed) });
-        self.state.live_read = std::mem::take(&mut self.raced).then_some(LiveReadReason::Conflict);
+        self.state.live.done(LiveRead { generation, lists, versions: (sets_listed, pods_listed) });
+        if std::mem::take(&mut self.raced) {
+            self.state.live.ask(LiveReadReason::Conflict);
+        }
         self.live = true;
         Ok(LiveObject::Present)
     }
@@ -91,7 +93,7 @@ impl Reconciler<'_> {
         found.spec.template.share_equal(&self.state.deployment.spec.template);
         // The sets of a plain Deployment keep their sizes until the garbage collector deletes them too.
         let terminates = self.ctx.family == Family::Ordered && found.metadata.deletion_timestamp.is_some();
-        self.state.created = 0;
+        self.state.writes.created = 0;
         let shown = self.ctx.cached(&self.name, &self.key);
         self.state.read(Arc::new(found), shown.as_deref());
         Ok(if terminates { LiveObject::Terminating } else { LiveObject::Present })
@@ -275,7 +277,7 @@ impl Reconciler<'_> {
         }
         // A migration can stay unfinished for days: until it continues, this check runs every second and must stay cheap.
         if !self.state.sources.values().any(|there| *there) {
-            self.state.live_read = Some(LiveReadReason::Asked);
+            self.state.live.ask(LiveReadReason::Asked);
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::reconcile::merge_patch::diff;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::report::{StatusWrite, is_available};
-use crate::reconcile::state::LiveReadReason;
+use crate::reconcile::state::live::LiveReadReason;
 
 impl Reconciler<'_> {
     /// Stores the state of a Deployment's rollout, and `spec.paused` with it, in one write that fails if another client wrote since the
@@ -53,12 +53,12 @@ impl Reconciler<'_> {
             }
             Err(error) if (error.is_conflict() || error.is_not_found()) && self.may_conflict() => {
                 self.conflicts += 1;
-                self.state.live_read = Some(LiveReadReason::Conflict);
+                self.state.live.ask(LiveReadReason::Conflict);
                 Ok(StatusWrite::Conflict)
             }
             Err(error) => {
                 self.ctx.metrics.write_failed("update");
-                self.state.live_read = Some(LiveReadReason::Unknown);
+                self.state.live.ask(LiveReadReason::Unknown);
                 Err(Error::StoreStatus(error))
             }
         }
@@ -70,7 +70,7 @@ impl Reconciler<'_> {
         let is_refused =
             cause.code().is_some_and(|code| (400..500).contains(&code) && ![409, 429].contains(&code));
         // Anything else may be over in a moment. A webhook that is down answers with 500, again and again.
-        let is_repeated = self.state.failures > 0 && !cause.is_conflict();
+        let is_repeated = self.state.failures.in_a_row > 0 && !cause.is_conflict();
         if self.ctx.family == Family::Ordered || error.is_not_leading() || !(is_refused || is_repeated) {
             return;
         }
@@ -117,7 +117,7 @@ impl Reconciler<'_> {
                 // The watch will show that the set is deleted.
                 Err(error) if error.is_not_found() => self.ctx.reports.remove(entry.key()),
                 Err(error) if error.is_conflict() => {
-                    self.state.live_read = Some(LiveReadReason::Conflict);
+                    self.state.live.ask(LiveReadReason::Conflict);
                     all = false;
                 }
                 Err(error) => {
@@ -137,12 +137,12 @@ impl Reconciler<'_> {
         let mut status = counts.fields();
         status.insert("observedGeneration".to_owned(), json!(entry.object.metadata.generation));
         let size = usize::try_from(entry.set.replicas).unwrap_or(0);
-        let failure = self.state.failure.as_ref().filter(|failure| match failure.what {
+        let failure = self.state.failures.current.as_ref().filter(|failure| match failure.what {
             FailureKind::Create => counts.active < size,
             FailureKind::Delete => counts.active > size,
             FailureKind::Claim | FailureKind::Evict | FailureKind::EvictAmbiguous => false,
         });
-        let unclaimed = self.state.unclaimed(|set| set == Some(entry.uid()));
+        let unclaimed = self.state.claims.message(|set| set == Some(entry.uid()));
         let unclaimed = unclaimed.as_deref().map(|message| (FailureKind::Claim.reason(), message));
         let failure =
             unclaimed.or_else(|| failure.map(|failure| (failure.what.reason(), failure.message.as_str())));

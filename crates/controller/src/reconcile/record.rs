@@ -12,7 +12,7 @@ use crate::cache::expectations::Fact;
 use crate::reconcile::effect::word_for;
 use crate::reconcile::effect::{Effect, Silent, WriteFailure};
 use crate::reconcile::reconciler::Reconciler;
-use crate::reconcile::state::LiveReadReason;
+use crate::reconcile::state::live::LiveReadReason;
 
 /// Why an act was not applied completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,16 +59,16 @@ impl Reconciler<'_> {
         match effect {
             Effect::Set(fact) => self.record_set(fact),
             Effect::Pod(fact) => self.record_pod(fact),
-            Effect::SetCreated => self.state.created += 1,
+            Effect::SetCreated => self.state.writes.created += 1,
             Effect::PodCreated(entry) => {
                 self.ctx.metrics.pod_creations.inc();
-                self.state.created += 1;
+                self.state.writes.created += 1;
                 if let Some(entry) = entry {
                     self.record_pod(Fact::Is(Arc::new(entry)));
                 }
             }
             Effect::PodAccepted { set, name } => {
-                self.state.succeeded(FailureKind::Create);
+                self.state.failures.succeeded(FailureKind::Create);
                 // The words of the ReplicaSet controller, which tools search for.
                 let message = match self.ctx.family {
                     Family::Ordered => format!("Created pod {name}"),
@@ -77,7 +77,7 @@ impl Reconciler<'_> {
                 self.publish_about_set(&set, EventType::Normal, reason::SUCCESSFUL_CREATE, message);
             }
             Effect::PodDeleted { target, purpose, entry, terminating, age_ratio } => {
-                self.state.succeeded(FailureKind::Delete);
+                self.state.failures.succeeded(FailureKind::Delete);
                 let fact = match entry {
                     Some(entry) if terminating => Fact::Terminating(entry),
                     _ => Fact::Gone(self.key.sibling(Arc::clone(target.uid()))),
@@ -86,35 +86,35 @@ impl Reconciler<'_> {
                 self.record_pod(fact);
             }
             Effect::Evicted => {
-                self.state.refused = None;
-                self.state.succeeded(FailureKind::Evict);
-                self.state.succeeded(FailureKind::EvictAmbiguous);
+                self.state.failures.refused = None;
+                self.state.failures.succeeded(FailureKind::Evict);
+                self.state.failures.succeeded(FailureKind::EvictAmbiguous);
             }
             Effect::EvictionRefused { uid, ready, kind, message } => {
                 self.ctx.metrics.write_failed("evict");
                 self.warn(kind.reason(), message.clone());
-                let failure = self.state.failed(kind, message, now);
-                self.state.refuse(&uid, ready, Instant::now(), failure.clone());
+                let failure = self.state.failures.failed(kind, message, now);
+                self.state.failures.refuse(&uid, ready, Instant::now(), failure.clone());
                 return Some(Interrupt::Failed(failure));
             }
             Effect::BudgetsRecounted => {
-                self.state.recount_due = false;
-                self.state.recount_at_rest = false;
+                self.state.writes.recount_due = false;
+                self.state.writes.recount_at_rest = false;
             }
             Effect::StillRefused(failure) => return Some(Interrupt::Failed(failure)),
             Effect::NameTaken => self.taken += 1,
             Effect::SetNameTaken(name) => {
                 // The planner then counts a hash collision and gives the set another name.
-                self.state.taken_names.insert(name);
+                self.state.writes.taken_names.insert(name);
             }
             Effect::Altered { owner, message } => {
-                self.state.altered_creates.insert(owner, message);
+                self.state.writes.altered_creates.insert(owner, message);
             }
             Effect::Unaltered(owner) => {
-                self.state.altered_creates.remove(&owner);
+                self.state.writes.altered_creates.remove(&owner);
             }
             Effect::Conflict => self.conflicts += 1,
-            Effect::LiveReadDue(reason) => self.state.live_read = Some(reason),
+            Effect::LiveReadDue(reason) => self.state.live.ask(reason),
             Effect::Failed(failure) => return Some(self.record_failure(failure)),
             Effect::DecideAgain => return Some(Interrupt::DecideAgain),
         }
@@ -126,7 +126,7 @@ impl Reconciler<'_> {
         if let Fact::Is(entry) = &mut fact
             && let Some(known) = self.observation.set(entry.uid())
         {
-            self.state.recount_due |= entry.set.replicas != known.set.replicas;
+            self.state.writes.recount_due |= entry.set.replicas != known.set.replicas;
             // Its template is shared, not stored a second time.
             Arc::make_mut(entry).share(known);
         }
@@ -143,7 +143,7 @@ impl Reconciler<'_> {
     fn record_failure(&mut self, failure: WriteFailure) -> Interrupt {
         let WriteFailure { kind, set, verb, event, message, outcome_unknown, silent } = failure;
         if outcome_unknown {
-            self.state.live_read = Some(LiveReadReason::Unknown);
+            self.state.live.ask(LiveReadReason::Unknown);
         }
         if let Some(silent) = silent {
             return Interrupt::Silent(silent);
@@ -155,7 +155,7 @@ impl Reconciler<'_> {
             Some(set) => self.publish_about_set(&set, EventType::Warning, kind.reason(), event),
             None => self.warn(kind.reason(), event),
         }
-        Interrupt::Failed(self.state.failed(kind, message, self.ctx.clock.now()))
+        Interrupt::Failed(self.state.failures.failed(kind, message, self.ctx.clock.now()))
     }
 
     fn record_deletion(&self, target: &Target, purpose: Purpose, age_ratio: Option<f64>) {

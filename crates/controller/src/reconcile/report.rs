@@ -17,7 +17,7 @@ use crate::cache::expectations::Fact;
 use crate::error::Error;
 use crate::reconcile::merge_patch::diff;
 use crate::reconcile::reconciler::Reconciler;
-use crate::reconcile::state::LiveReadReason;
+use crate::reconcile::state::live::LiveReadReason;
 
 /// The minimum interval between two writes of statuses in which only numbers of pods change.
 pub(crate) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -85,12 +85,12 @@ impl Reconciler<'_> {
         if self.ctx.family == Family::Plain {
             return self.store_rollout_state(status).await;
         }
-        let known = self.state.unstored.clone();
+        let known = self.state.reporting.unstored.clone();
         let (stored, missing) = self.put_status(status, &known).await?;
         if stored != StatusWrite::Yes || missing == known {
             return Ok(if missing.is_empty() { stored } else { StatusWrite::InPart });
         }
-        self.state.unstored.clone_from(&missing);
+        self.state.reporting.unstored.clone_from(&missing);
         if missing.is_empty() {
             // The API server stores the whole status again; the second write drops the message.
             return Ok(self.put_status(status, &missing).await?.0);
@@ -130,12 +130,12 @@ impl Reconciler<'_> {
             }
             Err(error) if (error.is_conflict() || error.is_not_found()) && self.may_conflict() => {
                 self.conflicts += 1;
-                self.state.live_read = Some(LiveReadReason::Conflict);
+                self.state.live.ask(LiveReadReason::Conflict);
                 Ok((StatusWrite::Conflict, Vec::new()))
             }
             Err(error) => {
                 self.ctx.metrics.write_failed("status");
-                self.state.live_read = Some(LiveReadReason::Unknown);
+                self.state.live.ask(LiveReadReason::Unknown);
                 Err(Error::StoreStatus(error))
             }
         }
@@ -143,7 +143,7 @@ impl Reconciler<'_> {
 
     /// How long to wait until the statuses of the sets may be written again.
     pub(crate) fn sets_wait(&self) -> Option<Duration> {
-        let wait = REPORT_INTERVAL.checked_sub(self.state.sets_reported?.elapsed())?;
+        let wait = REPORT_INTERVAL.checked_sub(self.state.reporting.sets_reported?.elapsed())?;
         (!wait.is_zero()).then_some(wait)
     }
 
@@ -161,7 +161,7 @@ impl Reconciler<'_> {
             let patch =
                 json!({"metadata": {"resourceVersion": entry.object.resource_version()}, "status": change});
             let name = &entry.set.name;
-            self.state.sets_reported = Some(Instant::now());
+            self.state.reporting.sets_reported = Some(Instant::now());
             match self.requests.patch_status_of_set(&self.namespace, name, &patch).await {
                 Ok(stored) => {
                     if let Some(entry) = SetEntry::of(stored) {

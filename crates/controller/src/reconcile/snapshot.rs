@@ -17,7 +17,8 @@ use crate::cache::entry::Entry;
 use crate::cache::index::Cache;
 use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
-use crate::reconcile::state::{LiveRead, LiveReadReason, ObjectState};
+use crate::reconcile::state::ObjectState;
+use crate::reconcile::state::live::{LiveRead, LiveReadReason};
 
 impl Reconciler<'_> {
     /// Drops the expectations that the watch confirms. Returns why a live read is due, if it is.
@@ -25,26 +26,27 @@ impl Reconciler<'_> {
         let now = self.ctx.clock.now();
         let mut cache = self.ctx.cache();
         if cache.may_adopt(&self.key) {
-            self.state.live_read.get_or_insert(LiveReadReason::Orphan);
+            self.state.live.ask(LiveReadReason::Orphan);
         }
         for lag in self.state.pods.lags(&cache.pods, now) {
             self.ctx.metrics.watch_lag.observe(lag.as_secs_f64().max(0.0));
         }
-        if let Some(last) = self.state.last_live
+        if let Some(last) = self.state.live.last()
             && has_replayed(&self.key, &mut cache, self.state, last)
         {
-            self.state.live_read.get_or_insert(LiveReadReason::Replayed);
+            self.state.live.ask(LiveReadReason::Replayed);
         }
         let expired = [self.state.pods.observe(&cache.pods, now), self.state.sets.observe(&cache.sets, now)];
         if expired.contains(&true) {
-            self.state.live_read = Some(LiveReadReason::Expired);
+            self.state.live.ask(LiveReadReason::Expired);
         }
         let status = self.state.deployment.stored_status();
         let is_requested = status.resume_requested.is_some()
             || status.abort_requested.is_some()
             || status.retry_requested.is_some();
         let asked = !self.live && is_requested;
-        self.state.live_read_reason(cache.lists()).or(asked.then_some(LiveReadReason::Resume))
+        let reason = self.state.live.reason(self.state.generation(), cache.lists());
+        reason.max(asked.then_some(LiveReadReason::Resume))
     }
 
     /// The complete input of the planner.
@@ -57,12 +59,13 @@ impl Reconciler<'_> {
         let failure = match self.ctx.family {
             Family::Ordered => failure,
             // Claims that failed stop their sets only.
-            Family::Plain => self.state.failure.clone(),
+            Family::Plain => self.state.failures.current.clone(),
         };
         let deployment = match self.ctx.family {
             Family::Ordered => Arc::clone(&self.state.deployment),
             Family::Plain => self.ctx.node_rules.apply(&self.state.deployment),
         };
+        let template = &self.state.deployment.spec.template;
         Snapshot {
             nodes: self.nodes(&deployment.spec),
             deployment,
@@ -70,14 +73,14 @@ impl Reconciler<'_> {
             pods,
             now,
             live: self.live,
-            dry_run: self.state.dry_run(Instant::now()),
+            dry_run: self.state.templates.dry_run(template, Instant::now()),
             failure,
-            known_points: self.state.known_points.clone(),
-            unclaimed: self.state.unclaimed_sets(),
-            taken_names: self.state.taken_names.clone(),
+            known_points: self.state.reporting.known_points.clone(),
+            unclaimed: self.state.claims.sets(),
+            taken_names: self.state.writes.taken_names.clone(),
             sources: self.state.sources.clone(),
             comparison: match self.ctx.family {
-                Family::Ordered => self.state.compared(sets, now, Instant::now()),
+                Family::Ordered => self.state.templates.compared(template, sets, now, Instant::now()),
                 // The Deployment controller creates the sets. It compares templates as they are written.
                 Family::Plain => ComparisonResult::New,
             },
@@ -118,14 +121,14 @@ impl Reconciler<'_> {
         let mut current = BTreeSet::new();
         for (entry, malformed) in own.chain(of_pods) {
             let id = (entry.map(|entry| Arc::clone(entry.uid())), malformed);
-            if !self.state.warned.contains(&id) {
+            if !self.state.reporting.warned.contains(&id) {
                 self.ctx.metrics.malformed_annotations.inc();
                 let event = malformed_event(self.ctx.family, entry.map(|entry| &*entry.pod), &id.1);
                 self.ctx.events.publish(self.notice(&event));
             }
             current.insert(id);
         }
-        self.state.warned = current;
+        self.state.reporting.warned = current;
     }
 
     /// When the first expectation expires.

@@ -5,49 +5,15 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::reason;
 use ordereddeployment_kubernetes::{DryRunAnswer, backoff, without_name};
 use ordereddeployment_planner::{Answer, Comparison, ComparisonResult, DryRun, Snapshot};
 use ordereddeployment_wire::{new_pod, new_set};
 use tokio::time::Instant;
 
-use crate::cache::entry::{Entry, SetEntry};
-use crate::reconcile::compared::{ComparisonRecord, Outcome};
+use crate::cache::entry::Entry;
 use crate::reconcile::reconciler::Reconciler;
-use crate::reconcile::state::ObjectState;
-
-impl ObjectState {
-    /// The known comparison of the current template with these sets.
-    pub(crate) fn compared(
-        &self,
-        sets: &[Arc<SetEntry>],
-        now: Timestamp,
-        instant: Instant,
-    ) -> ComparisonResult {
-        let Some(record) = self.comparison_record() else { return ComparisonResult::Not };
-        match &record.outcome {
-            Outcome::Known(compared) => {
-                let mut usable = sets.iter().filter(|set| !set.is_terminating());
-                let is_of_all = usable.all(|set| record.sets.contains(set.uid()));
-                if is_of_all { compared.clone() } else { ComparisonResult::Not }
-            }
-            Outcome::NoAnswer { since, message, again, .. } if instant < *again => {
-                let wait = SignedDuration::try_from(*again - instant).unwrap_or(SignedDuration::ZERO);
-                let again = now.checked_add(wait).unwrap_or(now);
-                // If the clock was set back, a time in the future becomes the current time.
-                ComparisonResult::NoAnswer { since: (*since).min(now), again, message: message.clone() }
-            }
-            Outcome::NoAnswer { .. } => ComparisonResult::Not,
-        }
-    }
-
-    fn comparison_record(&self) -> Option<&ComparisonRecord> {
-        self.template_comparison
-            .as_ref()
-            .filter(|record| record.template.same_as(&self.deployment.spec.template))
-    }
-}
+use crate::reconcile::state::templates::{ComparisonRecord, Outcome};
 
 impl Reconciler<'_> {
     /// Compares the current template with the templates of these sets.
@@ -137,7 +103,8 @@ impl Reconciler<'_> {
     }
 
     fn no_answer(&self, message: String) -> Outcome {
-        let before = self.state.comparison_record().map(|record| &record.outcome);
+        let before = self.state.templates.compared_to(&self.state.deployment.spec.template);
+        let before = before.map(|record| &record.outcome);
         let (since, times) = match before {
             Some(Outcome::NoAnswer { since, times, .. }) => (*since, times.saturating_add(1)),
             _ => (self.ctx.clock.now(), 1),

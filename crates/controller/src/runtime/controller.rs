@@ -16,11 +16,11 @@ use ordereddeployment_wire::Family;
 use tokio::sync::watch;
 
 use crate::error::Error;
+use crate::node_rules::RulesSource;
 use crate::objects::Objects;
 use crate::reconcile::context::Context;
 use crate::reconcile::reconcile;
 use crate::runtime::handover::{Apart, Handover};
-use crate::runtime::node_rules::RulesSource;
 use crate::runtime::watches::{NODE_COSTS, Watches, watched};
 use crate::{DecisionLog, Metrics};
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
 use crate::reconcile::effect::{Effect, WriteFailure};
 use crate::reconcile::reconciler::Reconciler;
-use crate::reconcile::state::LiveReadReason;
+use crate::reconcile::state::live::LiveReadReason;
 
 /// The largest batch.
 const LARGEST: usize = 100;
@@ -155,7 +155,7 @@ impl Reconciler<'_> {
 
     /// Objects created for that owner still come back changed.
     pub(super) fn still_altered(&self, owner: &str) -> Effect {
-        let message = self.state.altered_creates.get(owner).cloned().unwrap_or_default();
+        let message = self.state.writes.altered_creates.get(owner).cloned().unwrap_or_default();
         altered_failure(message)
     }
 }

@@ -17,7 +17,7 @@ use crate::reconcile::effect::word_for;
 use crate::reconcile::effect::{Effect, WriteFailure};
 use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
-use crate::reconcile::state::LiveReadReason;
+use crate::reconcile::state::live::LiveReadReason;
 use ordereddeployment_wire::PodView;
 
 /// How often a delete is retried with a newer version, if nothing relevant to the decision changed.
@@ -92,7 +92,7 @@ impl Reconciler<'_> {
         ready: usize,
         ages: &Ages,
     ) -> Vec<Effect> {
-        if let Some(failure) = self.state.refusal(target.uid(), ready, Instant::now()) {
+        if let Some(failure) = self.state.failures.refusal(target.uid(), ready, Instant::now()) {
             return vec![Effect::StillRefused(failure.clone())];
         }
         let outcome = self.delete(target, purpose, true).await;
@@ -110,7 +110,7 @@ impl Reconciler<'_> {
         let labels = entry.map(|entry| entry.labels.clone()).unwrap_or_default();
         let (kind, message) = explain(&self.requests, &self.namespace, target.name(), &labels, refusal).await;
         let mut effects =
-            if self.state.recount_due { self.recount_budgets(&target.pod).await } else { Vec::new() };
+            if self.state.writes.recount_due { self.recount_budgets(&target.pod).await } else { Vec::new() };
         effects.push(Effect::EvictionRefused { uid: Arc::clone(target.uid()), ready, kind, message });
         effects
     }

@@ -23,13 +23,13 @@ impl Reconciler<'_> {
     /// a plain Deployment from the Deployment.
     pub(super) fn note_sizes(&mut self, changes: &[SetChange]) {
         let sizes = changes.iter().filter(|one| matches!(one, SetChange::Update { replicas: Some(_), .. }));
-        self.state.recount_at_rest |= self.ctx.family == Family::Ordered && sizes.count() > 1;
+        self.state.writes.recount_at_rest |= self.ctx.family == Family::Ordered && sizes.count() > 1;
     }
 
     /// If the sizes of several sets were written and no pod is about to change, annotates a pod that a budget selects. A
     /// failure is not reported; the next reconciliation repeats the write.
     pub(crate) async fn recount_at_rest(&mut self) {
-        if !self.state.recount_at_rest || self.state.publishes_at.is_some() {
+        if !self.state.writes.recount_at_rest || self.state.reporting.publishes_at.is_some() {
             return;
         }
         let (pods, now) = (&self.observation.pods, self.ctx.clock.now());
@@ -47,7 +47,7 @@ impl Reconciler<'_> {
         };
         let selected = pods.iter().find(|entry| budgets.iter().any(|one| one.selects(&entry.labels, beta)));
         let Some(entry) = selected.map(Arc::clone) else {
-            self.state.recount_at_rest = false;
+            self.state.writes.recount_at_rest = false;
             return;
         };
         let effects = self.recount_budgets(&entry.pod).await;

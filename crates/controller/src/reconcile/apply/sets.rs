@@ -18,7 +18,7 @@ use crate::cache::expectations::Fact;
 use crate::objects::SetObject;
 use crate::reconcile::effect::{Effect, WriteFailure};
 use crate::reconcile::reconciler::Reconciler;
-use crate::reconcile::state::LiveReadReason;
+use crate::reconcile::state::live::LiveReadReason;
 
 impl Reconciler<'_> {
     pub(super) async fn change_set(&self, change: &SetChange) -> Vec<Effect> {
@@ -49,7 +49,7 @@ impl Reconciler<'_> {
     async fn create_set(&self, name: &str, hash: &str, revision: i64, replicas: i32) -> Vec<Effect> {
         let set = new_set(&self.state.deployment, name, hash, revision, replicas);
         let mut effects = Vec::new();
-        if self.state.altered_creates.contains_key(self.key.uid()) {
+        if self.state.writes.altered_creates.contains_key(self.key.uid()) {
             match self.requests.create_whole(&self.namespace, &set, true).await {
                 Ok(tried) if self.change_of_set(&set, &tried).is_none() => {
                     effects.push(Effect::Unaltered(Arc::clone(self.key.uid())));

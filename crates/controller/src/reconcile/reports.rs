@@ -1,6 +1,6 @@
 //! Finds out from the statuses of ReplicaSets whether another controller reports them too.
 //!
-//! A built-in controller that is busy with other sets observes the probe of [`handover`](super::handover) late. It reports the sets that
+//! A built-in controller that is busy with other sets observes the probe of [`handover`](crate::runtime::handover) late. It reports the sets that
 //! it is busy with before.
 
 use std::collections::{BTreeMap, VecDeque};
