@@ -7,6 +7,7 @@ pub(crate) mod apply;
 pub(crate) mod claim;
 pub(crate) mod context;
 pub(crate) mod effect;
+pub(crate) mod kinds;
 pub(crate) mod live;
 pub(crate) mod merge_patch;
 pub(crate) mod observation;
@@ -28,8 +29,8 @@ use kube::ResourceExt;
 use kube_runtime::reflector::ObjectRef;
 use ordereddeployment_api::{OrderedDeployment, names::reason};
 use ordereddeployment_kubernetes::{Worker, backoff};
-use ordereddeployment_planner::{Act, Decision, FailureKind, Read, Record, Snapshot, decide, decide_sets};
-use ordereddeployment_wire::{Family, NamespacedUid};
+use ordereddeployment_planner::{Act, Decision, FailureKind, Read, Record, Snapshot};
+use ordereddeployment_wire::NamespacedUid;
 use tokio::time::Instant;
 
 use crate::cache::entry::{Entry, SetEntry};
@@ -216,9 +217,9 @@ impl Reconciler<'_> {
             let snapshot = self.snapshot();
 
             // Decide.
-            let decision = match (self.ctx.family, self.decide(&snapshot)) {
-                (Family::Ordered, Decision::Act(act)) => Decision::Act(self.defer_sizes(act)),
-                (Family::Plain, Decision::Act(act)) if !self.has_confirmed_sizes(&act).await? => continue,
+            let decision = match (self.ctx.kinds.owns_sets(), self.ctx.kinds.decide(&snapshot)) {
+                (true, Decision::Act(act)) => Decision::Act(self.defer_sizes(act)),
+                (false, Decision::Act(act)) if !self.has_confirmed_sizes(&act).await? => continue,
                 (_, decision) => decision,
             };
             self.ctx.decision_log.record(&snapshot, &decision);
@@ -274,13 +275,6 @@ impl Reconciler<'_> {
         }
         tracing::debug!("much to do: letting other objects go first");
         Ok(Outcome::Unfinished)
-    }
-
-    fn decide(&self, snapshot: &Snapshot) -> Decision {
-        match self.ctx.family {
-            Family::Ordered => decide(snapshot),
-            Family::Plain => decide_sets(snapshot),
-        }
     }
 
     /// Before pods of a plain Deployment are deleted because a set was made smaller: reads the Deployment, unless that was done since
@@ -378,10 +372,11 @@ impl Reconciler<'_> {
             self.state.reporting.known_points.clone_from(&act.points);
         }
         let sets_wait = self.sets_wait().filter(|_| change != StatusChange::Conditions);
-        let all_stored = match self.ctx.family {
-            Family::Ordered => sets_wait.is_some() || self.report_sets().await,
+        let all_stored = if self.ctx.kinds.owns_sets() {
+            sets_wait.is_some() || self.report_sets().await
+        } else {
             // The Deployment controller waits for these statuses.
-            Family::Plain => self.report_plain_sets(act).await,
+            self.report_plain_sets(act).await
         };
         self.warn_of_malformed();
         if failed {
@@ -403,7 +398,7 @@ impl Reconciler<'_> {
     async fn conflicts_midway(&mut self, act: &Act, started: Instant) -> bool {
         let since = self.state.reporting.reported.map_or(started, |reported| reported.max(started)).elapsed();
         let change = StatusChange::of(&self.status(), &act.status);
-        if self.ctx.family == Family::Plain || change == StatusChange::Nothing || since < REPORT_INTERVAL {
+        if !self.ctx.kinds.owns_sets() || change == StatusChange::Nothing || since < REPORT_INTERVAL {
             return false;
         }
         self.state.reporting.reported = Some(Instant::now());

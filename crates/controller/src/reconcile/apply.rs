@@ -19,7 +19,6 @@ use std::time::Duration;
 use ordereddeployment_api::PodDeletion;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{Act, Create, DeleteGroup, SetChange, Target};
-use ordereddeployment_wire::Family;
 use tokio::time::Instant;
 
 use crate::cache::entry::{Entry, SetEntry, number};
@@ -226,7 +225,7 @@ impl Reconciler<'_> {
             let shown = cache.sets.get(entry.key()).filter(|shown| shown.version() > entry.version());
             shown.is_some_and(|shown| shown.set.replicas != entry.set.replicas)
         };
-        self.ctx.family == Family::Plain && self.observation.sets.iter().any(resized)
+        !self.ctx.kinds.owns_sets() && self.observation.sets.iter().any(resized)
     }
 
     /// Whether the watch shows by now that the set is being deleted, or gone: then its pods go too. If it has another owner, it is

@@ -13,7 +13,7 @@ use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedReplicaSet, validate};
 use ordereddeployment_kubernetes::RequestError;
 use ordereddeployment_planner::is_handed_back;
-use ordereddeployment_wire::{Family, PodView};
+use ordereddeployment_wire::PodView;
 use serde_json::{Value, json};
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry, is_adoptable, is_orphan, version_of};
@@ -43,14 +43,13 @@ enum Failed {
 impl Reconciler<'_> {
     /// Whether the deployment may adopt this set if its selector matches. ReplicaSets are adopted by the Deployment controller.
     pub(crate) fn may_adopt(&self, metadata: &ObjectMeta) -> bool {
-        self.ctx.family == Family::Ordered && is_orphan(metadata) && self.claims()
+        self.ctx.kinds.owns_sets() && is_orphan(metadata) && self.claims()
     }
 
     /// Whether the deployment adopts at all: not while it is handed back, and not with an invalid spec.
     fn claims(&self) -> bool {
         let deployment = &self.state.deployment;
-        self.ctx.family == Family::Plain
-            || (!is_handed_back(deployment) && validate(&deployment.spec).is_empty())
+        !self.ctx.kinds.owns_sets() || (!is_handed_back(deployment) && validate(&deployment.spec).is_empty())
     }
 
     /// Adopts a set. It was listed by the deployment's selector, before the deployment was read.
@@ -104,7 +103,7 @@ impl Reconciler<'_> {
 
     /// Releases sets whose own labels no longer match the deployment's selector. Their pods stay with them.
     async fn release_sets(&mut self) -> Result<bool, Error> {
-        if self.ctx.family == Family::Plain || !validate(&self.state.deployment.spec).is_empty() {
+        if !self.ctx.kinds.owns_sets() || !validate(&self.state.deployment.spec).is_empty() {
             // The Deployment controller releases ReplicaSets. An invalid spec changes nothing.
             return Ok(false);
         }

@@ -13,6 +13,7 @@ use ordereddeployment_wire::{Family, NamespacedUid};
 use crate::cache::index::Cache;
 use crate::node_rules::NodeRules;
 use crate::objects::{Objects, SetObject, as_deployment, single_set};
+use crate::reconcile::kinds::{Kinds, kinds_of};
 use crate::reconcile::reports::Reports;
 use crate::reconcile::state::ObjectState;
 use crate::{DecisionLog, Metrics};
@@ -78,6 +79,7 @@ impl LiveListers {
 pub(crate) struct Context {
     /// The kinds of the reconciled objects.
     pub(crate) family: Family,
+    pub(crate) kinds: &'static dyn Kinds,
     pub(crate) requests: Arc<Objects>,
     pub(crate) live_sets: LiveLists<Decoded<SetObject>>,
     pub(crate) live_pods: LiveLists<PodView>,
@@ -115,6 +117,7 @@ impl Context {
         let family = requests.family;
         let ctx = Self {
             family,
+            kinds: kinds_of(family),
             requests,
             live_sets,
             live_pods,

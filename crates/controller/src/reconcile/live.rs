@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use ordereddeployment_api::LabelSelector;
 use ordereddeployment_kubernetes::{Decoded, RequestError};
 use ordereddeployment_planner::Source;
-use ordereddeployment_wire::{Family, NamespacedUid};
+use ordereddeployment_wire::NamespacedUid;
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
 use crate::cache::expectations::{Expectations, Fact, MinVersions};
@@ -92,7 +92,7 @@ impl Reconciler<'_> {
         };
         found.spec.template.share_equal(&self.state.deployment.spec.template);
         // The sets of a plain Deployment keep their sizes until the garbage collector deletes them too.
-        let terminates = self.ctx.family == Family::Ordered && found.metadata.deletion_timestamp.is_some();
+        let terminates = self.ctx.kinds.owns_sets() && found.metadata.deletion_timestamp.is_some();
         self.state.writes.created = 0;
         let shown = self.ctx.cached(&self.name, &self.key);
         self.state.read(Arc::new(found), shown.as_deref());

@@ -6,7 +6,7 @@ use ordereddeployment_api::OrderedDeploymentStatus;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_kubernetes::{Notice, Worker};
 use ordereddeployment_planner::{Event, EventType, Regarding};
-use ordereddeployment_wire::{Family, NamespacedUid};
+use ordereddeployment_wire::NamespacedUid;
 
 use crate::cache::entry::Entry;
 use crate::objects::{Objects, single_set};
@@ -53,7 +53,7 @@ impl Reconciler<'_> {
     pub(crate) fn refresh(&mut self) -> bool {
         let Some(cached) = self.ctx.cached(&self.name, &self.key) else { return false };
         self.state.refresh(cached);
-        self.ctx.family == Family::Plain || self.state.deployment.metadata.deletion_timestamp.is_none()
+        !self.ctx.kinds.owns_sets() || self.state.deployment.metadata.deletion_timestamp.is_none()
     }
 
     /// The sets and pods as they are known now.
@@ -85,7 +85,7 @@ impl Reconciler<'_> {
         reason: &'static str,
         message: String,
     ) {
-        let regarding = match self.observation.set(set).filter(|_| self.ctx.family == Family::Plain) {
+        let regarding = match self.observation.set(set).filter(|_| !self.ctx.kinds.owns_sets()) {
             Some(entry) => Regarding::Set { name: entry.set.name.clone(), uid: Arc::clone(entry.uid()) },
             None => Regarding::Deployment,
         };

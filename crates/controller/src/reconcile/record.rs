@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{EventType, Failure, FailureKind, Purpose, Target};
-use ordereddeployment_wire::Family;
 use tokio::time::Instant;
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
@@ -69,11 +68,7 @@ impl Reconciler<'_> {
             }
             Effect::PodAccepted { set, name } => {
                 self.state.failures.succeeded(FailureKind::Create);
-                // The words of the ReplicaSet controller, which tools search for.
-                let message = match self.ctx.family {
-                    Family::Ordered => format!("Created pod {name}"),
-                    Family::Plain => format!("Created pod: {name}"),
-                };
+                let message = self.ctx.kinds.created(&name);
                 self.publish_about_set(&set, EventType::Normal, reason::SUCCESSFUL_CREATE, message);
             }
             Effect::PodDeleted { target, purpose, entry, terminating, age_ratio } => {
@@ -164,10 +159,7 @@ impl Reconciler<'_> {
         if let Some(ratio) = age_ratio {
             self.ctx.metrics.deletion_age_ratio.observe(ratio);
         }
-        let message = match self.ctx.family {
-            Family::Ordered => format!("Deleted pod {} for the {word} ({})", target.name(), target.why),
-            Family::Plain => format!("Deleted pod: {} ({})", target.name(), target.why),
-        };
+        let message = self.ctx.kinds.deleted(target.name(), word, &target.why.to_string());
         self.publish_about_set(&target.pod.set, EventType::Normal, reason::SUCCESSFUL_DELETE, message);
     }
 }

@@ -8,7 +8,6 @@ use kube::ResourceExt;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSetStatus};
 use ordereddeployment_planner::{Pod, report_unstored, unstored_message};
-use ordereddeployment_wire::Family;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -82,7 +81,7 @@ impl Reconciler<'_> {
         &mut self,
         status: &OrderedDeploymentStatus,
     ) -> Result<StatusWrite, Error> {
-        if self.ctx.family == Family::Plain {
+        if !self.ctx.kinds.owns_sets() {
             return self.store_rollout_state(status).await;
         }
         let known = self.state.reporting.unstored.clone();

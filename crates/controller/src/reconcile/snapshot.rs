@@ -56,15 +56,10 @@ impl Reconciler<'_> {
         let mut pods: Vec<_> = pods.iter().map(|entry| Arc::clone(&entry.pod)).collect();
         self.state.date_failures(&mut pods, now);
         let failure = self.state.failure(now);
-        let failure = match self.ctx.family {
-            Family::Ordered => failure,
-            // Claims that failed stop their sets only.
-            Family::Plain => self.state.failures.current.clone(),
-        };
-        let deployment = match self.ctx.family {
-            Family::Ordered => Arc::clone(&self.state.deployment),
-            Family::Plain => self.ctx.node_rules.apply(&self.state.deployment),
-        };
+        let owns_sets = self.ctx.kinds.owns_sets();
+        // Without sets of its own, claims that failed stop their sets only.
+        let failure = if owns_sets { failure } else { self.state.failures.current.clone() };
+        let deployment = self.ctx.node_rules.apply(&self.state.deployment);
         let template = &self.state.deployment.spec.template;
         Snapshot {
             nodes: self.nodes(&deployment.spec),
@@ -79,10 +74,11 @@ impl Reconciler<'_> {
             unclaimed: self.state.claims.sets(),
             taken_names: self.state.writes.taken_names.clone(),
             sources: self.state.sources.clone(),
-            comparison: match self.ctx.family {
-                Family::Ordered => self.state.templates.compared(template, sets, now, Instant::now()),
+            comparison: if owns_sets {
+                self.state.templates.compared(template, sets, now, Instant::now())
+            } else {
                 // The Deployment controller creates the sets. It compares templates as they are written.
-                Family::Plain => ComparisonResult::New,
+                ComparisonResult::New
             },
         }
     }
@@ -108,7 +104,7 @@ impl Reconciler<'_> {
     pub(crate) fn warn_of_malformed(&mut self) {
         let deployment = &self.state.deployment;
         let mut own = unknown_annotations(&deployment.metadata);
-        if self.ctx.family == Family::Plain
+        if !self.ctx.kinds.owns_sets()
             && let Some(Err(why)) = declared_points(deployment.metadata.annotations.as_ref())
         {
             own.push(MalformedAnnotation::Points(why));

@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_kubernetes::{RequestError, without_name};
 use ordereddeployment_planner::FailureKind;
-use ordereddeployment_wire::{Family, PodView, new_pod};
+use ordereddeployment_wire::{PodView, new_pod};
 use serde_json::Value;
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
@@ -72,7 +72,7 @@ impl Reconciler<'_> {
         let status = self.state.deployment.status.as_ref();
         let aborts = status.is_some_and(|status| status.aborted.is_some());
         let has_pods = self.observation.pods.iter().any(|entry| entry.pod.set == *set.uid());
-        self.ctx.family == Family::Ordered && !aborts && !has_pods
+        self.ctx.kinds.owns_sets() && !aborts && !has_pods
     }
 
     /// Creates a pod. The API server refuses the first one of a template for fields that it does not know, unless there is no other pod.
@@ -125,12 +125,7 @@ impl Reconciler<'_> {
                 Err(error) if error.is_already_there() && !taken_before => effects.push(Effect::DecideAgain),
                 Err(error) => {
                     let message = without_name(&error.to_string(), name, &set.set.name);
-                    // The words of the ReplicaSet controller, which tools search for.
-                    let doing = match self.ctx.family {
-                        Family::Ordered => "creating a pod",
-                        Family::Plain => "creating",
-                    };
-                    effects.push(create_failed(set, doing, &error, message));
+                    effects.push(create_failed(set, self.ctx.kinds.creating(), &error, message));
                 }
             }
         }

@@ -7,7 +7,6 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use ordereddeployment_kubernetes::{ObjectVersion, RequestError};
 use ordereddeployment_planner::{DeleteGroup, FailureKind, Pod, Purpose, Target};
-use ordereddeployment_wire::Family;
 use tokio::time::Instant;
 
 use super::refusals::explain;
@@ -134,10 +133,7 @@ impl Reconciler<'_> {
             }
             Outcome::Failed(verb, error) => {
                 let doing = if verb == "evict" { "evicting" } else { "deleting" };
-                let doing = match self.ctx.family {
-                    Family::Ordered => format!("{doing} pod {}", target.name()),
-                    Family::Plain => doing.to_owned(),
-                };
+                let doing = self.ctx.kinds.deleting(doing, target.name());
                 let message = error.to_string();
                 let failure = WriteFailure::of(FailureKind::Delete, verb, &doing, &error, message);
                 let set = Some(Arc::clone(&target.pod.set));

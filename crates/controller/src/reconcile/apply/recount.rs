@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_planner::{Pod, SetChange};
-use ordereddeployment_wire::{Family, PodView};
+use ordereddeployment_wire::PodView;
 use serde_json::json;
 
 use crate::cache::entry::PodEntry;
@@ -23,7 +23,7 @@ impl Reconciler<'_> {
     /// a plain Deployment from the Deployment.
     pub(super) fn note_sizes(&mut self, changes: &[SetChange]) {
         let sizes = changes.iter().filter(|one| matches!(one, SetChange::Update { replicas: Some(_), .. }));
-        self.state.writes.recount_at_rest |= self.ctx.family == Family::Ordered && sizes.count() > 1;
+        self.state.writes.recount_at_rest |= self.ctx.kinds.owns_sets() && sizes.count() > 1;
     }
 
     /// If the sizes of several sets were written and no pod is about to change, annotates a pod that a budget selects. A
