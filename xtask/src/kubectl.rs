@@ -10,8 +10,8 @@ use crate::apt::Apt;
 use crate::cache;
 use crate::process::{capture, find_in_path};
 
-/// The first version with `--subresource=status`.
-const OLDEST: (u32, u32) = (1, 24);
+/// The first version that needs no OpenAPI v2, which the sandbox does not have.
+const OLDEST: (u32, u32) = (1, 27);
 /// The oldest Debian suite whose kubectl is new enough.
 const SUITE: &str = "trixie";
 const ENTRY: &str = "kubectl-trixie";
@@ -35,7 +35,7 @@ pub(crate) fn find() -> Result<PathBuf> {
         let (major, minor) =
             version(&path).context("KUBECTL is not a kubectl that runs; set it to one, or unset it")?;
         if (major, minor) < OLDEST {
-            bail!("KUBECTL is kubectl {major}.{minor}; 1.24 or newer is needed: set it to one, or unset it");
+            bail!("KUBECTL is kubectl {major}.{minor}; 1.27 or newer is needed: set it to one, or unset it");
         }
         return Ok(path);
     }
@@ -50,7 +50,7 @@ pub(crate) fn find() -> Result<PathBuf> {
         fs::copy(unpacked.join("usr/bin/kubectl"), folder.join("kubectl")).context("cannot copy kubectl")?;
         version(&folder.join("kubectl")).map(drop)
     })
-    .context("no kubectl 1.24 or newer: install one, or set KUBECTL to one")?;
+    .context("no kubectl 1.27 or newer: install one, or set KUBECTL to one")?;
     Ok(entry.join("kubectl"))
 }
 

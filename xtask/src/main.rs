@@ -105,7 +105,7 @@ Usage: cargo xtask <task>
 
 Tasks store what they fetch in ${XDG_CACHE_HOME:-$HOME/.cache}/ordereddeployment; nothing is installed system-wide.
 
-  KUBECTL=FILE               the kubectl to use, 1.24 or newer
+  KUBECTL=FILE               the kubectl to use, 1.27 or newer
   HELM=FILE                  the Helm to use, 3.6 or newer
   PROMETHEUS=FILE            the Prometheus to use
   CHROMIUM=FILE, CHROMEDRIVER=FILE, AXE=FILE

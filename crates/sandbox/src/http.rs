@@ -22,7 +22,6 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
-use crate::protobuf;
 use crate::request::{Call, Target};
 use crate::server::{Reply, Server};
 use crate::status::Failure;
@@ -169,7 +168,6 @@ fn respond(reply: Reply) -> Response<Body> {
     let (kind, body, warnings) = match reply {
         Reply::Json { body, warnings, .. } => ("application/json", whole(encode(&body)), warnings),
         Reply::Discovery(body) => (DISCOVERY, whole(encode(&body)), Vec::new()),
-        Reply::Document(body) => (protobuf::DOCUMENT, whole(Bytes::from(body)), Vec::new()),
         Reply::Text { body, .. } => ("text/plain; charset=utf-8", whole(Bytes::from(body)), Vec::new()),
         Reply::Watch(watch) => {
             let lines = stream::unfold(watch, |mut watch| async move {

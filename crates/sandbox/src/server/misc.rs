@@ -7,7 +7,7 @@ use super::{Answer, Reply, State};
 use crate::request::{Call, wants_aggregated};
 use crate::resource::ResourceInfo;
 use crate::status::Failure;
-use crate::{discovery, openapi, protobuf};
+use crate::{discovery, openapi};
 
 impl State {
     pub(super) fn misc(&self, call: &Call) -> Answer {
@@ -28,18 +28,14 @@ impl State {
             ["apis", group] => discovery::api_group(&all, group),
             ["apis", group, version] => discovery::api_resources(&all, group, version),
             ["openapi", "v2"] => {
-                let document = openapi::v2(&all);
-                // Older kubectl versions accept only protobuf here and cannot apply without it.
-                if call.accept.contains("protobuf") {
-                    return Ok(Reply::Document(protobuf::document(&document)));
-                }
-                Some(document)
+                let why = "the sandbox has no OpenAPI v2: use kubectl 1.27 or newer";
+                return Err(Failure::new(404, "NotFound", why));
             }
-            ["openapi", "v3"] => Some(openapi::v3_index(&all)),
-            ["openapi", "v3", "api", version] => openapi::v3(&all, "", version),
-            ["openapi", "v3", "apis", group, version] => openapi::v3(&all, group, version),
+            ["openapi", "v3"] => Some(openapi::index(&all)),
+            ["openapi", "v3", "api", version] => openapi::document(&all, "", version),
+            ["openapi", "v3", "apis", group, version] => openapi::document(&all, group, version),
             [] => Some(
-                json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]}),
+                json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}),
             ),
             _ => None,
         };

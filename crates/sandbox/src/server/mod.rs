@@ -51,8 +51,6 @@ pub(crate) enum Reply {
     },
     /// Aggregated discovery. Clients recognize it by its content type.
     Discovery(Value),
-    /// The `OpenAPI` v2 document in protobuf.
-    Document(Vec<u8>),
     Text {
         code: u16,
         body: &'static str,
@@ -68,7 +66,7 @@ impl Reply {
     pub(crate) fn code(&self) -> u16 {
         match self {
             Self::Json { code, .. } | Self::Text { code, .. } => *code,
-            Self::Watch(_) | Self::Discovery(_) | Self::Document(_) => 200,
+            Self::Watch(_) | Self::Discovery(_) => 200,
         }
     }
 }

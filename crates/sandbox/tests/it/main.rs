@@ -15,5 +15,4 @@ mod kubectl;
 mod lifecycle;
 mod limits;
 mod objects;
-mod openapi;
 mod watches;
