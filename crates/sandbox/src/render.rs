@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::object;
 use crate::request::Form;
 use crate::resource::{Origin, ResourceInfo};
-use crate::table::{self, IncludeObject};
+use crate::table;
 
 /// The object in the requested version.
 pub(crate) fn versioned(info: &ResourceInfo, stored: &Value) -> Value {
@@ -33,7 +33,7 @@ pub(crate) fn one(info: &ResourceInfo, stored: &Value, form: Form, now: Timestam
         Form::Partial => partial(&versioned(info, stored)),
         Form::Table(include) => {
             let version = json!({"resourceVersion": object::resource_version(stored)});
-            rows(info, &[stored], version, now, include)
+            table::table(info, std::slice::from_ref(stored), version, now, include)
         }
     }
 }
@@ -67,21 +67,10 @@ pub(crate) fn list(
             json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": items})
         }
         Form::Table(include) => {
-            let all: Vec<&Value> = objects.iter().map(Arc::as_ref).collect();
-            rows(info, &all, meta, now, include)
+            let all: Vec<Value> = objects.iter().map(|stored| Value::clone(stored)).collect();
+            table::table(info, &all, meta, now, include)
         }
     }
-}
-
-fn rows(
-    info: &ResourceInfo,
-    objects: &[&Value],
-    meta: Value,
-    now: Timestamp,
-    include: IncludeObject,
-) -> Value {
-    let versioned: Vec<Value> = objects.iter().map(|stored| self::versioned(info, stored)).collect();
-    table::table(info, &versioned.iter().collect::<Vec<_>>(), meta, now, include)
 }
 
 fn partial(object: &Value) -> Value {

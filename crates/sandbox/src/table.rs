@@ -1,21 +1,16 @@
-//! Tables, the form that `kubectl get` requests: the columns of every kind.
+//! Tables, the form that `kubectl get` requests. A kind without columns of its own has its name and its age.
 //!
 //! This module does not read a clock; ages are relative to the time that the caller passes.
 
 mod age;
-mod builtin;
-mod custom;
-mod fields;
-mod head;
+mod columns;
 mod jsonpath;
-mod pods;
-mod workloads;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::resource::{Origin, ResourceInfo};
-use head::Head;
+use columns::Column;
 
 /// What each row contains besides its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,50 +27,32 @@ pub enum IncludeObject {
 #[must_use]
 pub fn table(
     info: &ResourceInfo,
-    objects: &[&Value],
+    objects: &[Value],
     list_meta: Value,
     now: Timestamp,
     include: IncludeObject,
 ) -> Value {
-    let heads = heads(info);
-    let columns: Vec<Value> = heads
-        .iter()
-        .map(|head| {
-            json!({"name": head.name, "type": head.column_type, "format": head.format,
-                "description": head.description, "priority": head.priority})
-        })
-        .collect();
-    let rows: Vec<Value> = objects
-        .iter()
-        .map(|object| {
-            let mut row = json!({"cells": cells(info, object, now)});
-            match include {
-                IncludeObject::None => row["object"] = Value::Null,
-                IncludeObject::Metadata => {
-                    row["object"] = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-                        "metadata": object["metadata"]});
-                }
-                IncludeObject::Object => row["object"] = (*object).clone(),
+    let columns = match info.origin {
+        Origin::Crd => columns::custom(info),
+        Origin::Builtin => columns::builtin(&info.kind),
+    };
+    let heads: Vec<Value> = columns.iter().map(Column::head).collect();
+    let row = |object: &Value| {
+        let cells: Vec<Value> = columns.iter().map(|column| column.cell(object, now)).collect();
+        let shown = match include {
+            IncludeObject::None => Value::Null,
+            IncludeObject::Metadata => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                "metadata": object["metadata"]})
             }
-            row
-        })
-        .collect();
-    let mut table =
-        json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": columns, "rows": rows});
-    table["metadata"] = list_meta;
-    table
-}
-
-fn heads(info: &ResourceInfo) -> Vec<Head> {
-    if info.origin == Origin::Crd { custom::heads(info) } else { builtin::heads(&info.kind) }
-}
-
-fn cells(info: &ResourceInfo, object: &Value, now: Timestamp) -> Vec<Value> {
-    if info.origin == Origin::Crd {
-        custom::cells(info, object, now)
-    } else {
-        builtin::cells(&info.kind, object, now)
-    }
+            IncludeObject::Object => object.clone(),
+        };
+        json!({"cells": cells, "object": shown})
+    };
+    json!({
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": list_meta, "columnDefinitions": heads,
+        "rows": objects.iter().map(row).collect::<Vec<_>>(),
+    })
 }
 
 #[cfg(test)]
