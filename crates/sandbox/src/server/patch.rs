@@ -33,17 +33,7 @@ pub(super) fn kind(ask: &Ask<'_>) -> Result<PatchKind, Failure> {
 
 /// The result of the patch in the body.
 pub(super) fn apply(ask: &Ask<'_>, original: &Value) -> Result<Value, Failure> {
-    let patch = ask.call.json()?;
-    patch::apply(kind(ask)?, &ask.info, original, &patch).map_err(|error| {
-        let reason = match error.code {
-            422 => "Invalid",
-            500 => "",
-            _ => "BadRequest",
-        };
-        let mut failure = Failure::new(error.code, reason, error.message);
-        failure.details = (error.code == 422).then(|| serde_json::json!({}));
-        failure
-    })
+    patch::apply(kind(ask)?, original, &ask.call.json()?)
 }
 
 /// The result of the patch does not decode as its kind.
