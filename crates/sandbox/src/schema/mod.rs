@@ -1,25 +1,20 @@
-//! Schemas of custom resources: compilation, pruning, defaulting and validation.
+//! Schemas of custom resources: compilation, pruning, defaulting and validation, as on the API server.
 //!
-//! This module works like the API server with a structural schema, including the order and the messages of errors. Two
-//! differences are known: rules are not type-checked and have no cost limit when a CRD is created, and
-//! `optionalOldSelf` passes null instead of an optional.
+//! It knows what the CRDs of this project use. A CRD with other limits is rejected, so that none is ignored. Rules are neither
+//! type-checked nor limited in cost, and items of lists correlate with old items by their place.
 //!
 //! There is no I/O; the results depend only on the schema and the objects.
 
 mod cause;
-mod cel;
-mod defaulting;
-mod formats;
 mod node;
-mod pruning;
-mod structural;
+mod rules;
 mod validation;
 
 pub use cause::Cause;
 
 use serde_json::Value;
 
-use self::{cel::Rules, node::Node};
+use self::{node::Node, rules::Rules};
 
 /// A compiled `openAPIV3Schema` of one version of a custom resource.
 #[derive(Debug)]
@@ -30,16 +25,17 @@ pub struct CrdSchema {
 }
 
 impl CrdSchema {
-    /// Compiles the schema. The error is the reason why the API server would reject it.
+    /// Compiles the schema.
+    ///
+    /// # Errors
+    /// The parts of the schema that are invalid, or that the sandbox does not know.
     pub fn compile(schema: &Value) -> Result<Self, Vec<Cause>> {
         let mut causes = Vec::new();
-        structural::check_root(schema, &mut causes);
         let root = Node::read(schema, "", &mut causes);
-        let rules = Rules::compile(schema, "", &mut causes);
-        if causes.is_empty() {
-            structural::check_defaults(&root, "", &mut causes);
+        if !causes.is_empty() {
+            return Err(causes);
         }
-        if causes.is_empty() { Ok(Self { raw: schema.clone(), root, rules }) } else { Err(causes) }
+        Ok(Self { raw: schema.clone(), root, rules: Rules::compile(schema) })
     }
 
     /// The schema as in the CRD.
@@ -51,13 +47,14 @@ impl CrdSchema {
     /// Drops unknown fields and returns their paths. `apiVersion`, `kind` and `metadata` remain.
     #[must_use]
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
-        pruning::prune_root(object, &self.root)
+        let mut gone = Vec::new();
+        self.root.prune(object, "", &mut gone);
+        gone
     }
 
     /// Sets defaults and drops nulls that the schema does not allow.
     pub fn default(&self, object: &mut Value) {
-        defaulting::default(object, &self.root);
-        defaulting::drop_nulls(object, &self.root);
+        self.root.set_defaults(object);
     }
 
     /// Validates the object; `old` is the stored object on an update. As with the ratcheting of the API server,
@@ -65,19 +62,15 @@ impl CrdSchema {
     #[must_use]
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut causes = validation::validate(object, old, &self.root);
-        if self.rules.is_empty() {
-            return causes;
-        }
-        // Values that only exceed a limit have the right type, so rules can read them.
-        if causes.iter().any(|cause| !matches!(cause.reason, "FieldValueInvalid" | "FieldValueDuplicate")) {
+        if causes.is_empty() {
+            self.rules.evaluate(object, old, &mut causes);
+        } else if !self.rules.is_empty() {
             causes.push(Cause::invalid(
                 validation::NO_PATH,
                 &Value::Null,
                 "some validation rules were not checked because the object was invalid; correct the existing \
                  errors to complete validation",
             ));
-        } else {
-            self.rules.evaluate(object, old, &self.root, &mut causes);
         }
         causes
     }

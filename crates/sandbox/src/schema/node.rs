@@ -1,6 +1,5 @@
-//! One node of a structural schema, parsed once, so that objects need no JSON lookups in the schema.
-//!
-//! A node describes the schema and does not validate objects.
+//! One node of a structural schema, parsed once, so that objects need no JSON lookups in the schema. It prunes values and
+//! sets their defaults.
 
 use std::collections::BTreeMap;
 
@@ -9,149 +8,175 @@ use serde_json::Value;
 
 use super::cause::Cause;
 
-/// The value of `additionalProperties`.
-#[derive(Debug)]
-pub(super) enum Additional {
-    /// `true`: any value. Objects inside are pruned to empty objects.
-    Any,
-    /// A schema for all other keys.
-    Schema(Box<Node>),
-}
-
-/// The list type, `x-kubernetes-list-type`.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum ListType {
-    /// The list is replaced as a whole.
-    Atomic,
-    /// Unique scalars.
-    Set,
-    /// Objects with unique keys.
-    Map(Vec<String>),
-}
-
-/// The range of a number.
-#[derive(Debug, Default)]
-pub(super) struct Range {
-    pub(super) minimum: Option<Value>,
-    pub(super) maximum: Option<Value>,
-    pub(super) exclusive_minimum: bool,
-    pub(super) exclusive_maximum: bool,
-    pub(super) multiple_of: Option<Value>,
-}
-
-/// Limits of the length of a string, a list or a map.
-#[derive(Debug, Default)]
-pub(super) struct Sizes {
-    pub(super) length: (Option<u64>, Option<u64>),
-    pub(super) items: (Option<u64>, Option<u64>),
-    pub(super) properties: (Option<u64>, Option<u64>),
-}
+/// The fields that an object has without a mention in its schema.
+const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
+/// What the sandbox does not evaluate.
+const UNKNOWN: [&str; 9] = [
+    "allOf",
+    "oneOf",
+    "not",
+    "multipleOf",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "uniqueItems",
+    "$ref",
+    "x-kubernetes-embedded-resource",
+];
 
 /// One node.
 #[derive(Debug)]
-#[allow(clippy::struct_excessive_bools, reason = "they are the flags of the schema language")]
 pub(super) struct Node {
     /// Empty if the schema has no type.
     pub(super) kind: String,
     pub(super) nullable: bool,
     pub(super) int_or_string: bool,
-    pub(super) preserve: bool,
-    pub(super) embedded: bool,
-    pub(super) properties: BTreeMap<String, Node>,
-    pub(super) additional: Option<Additional>,
+    preserve: bool,
+    properties: BTreeMap<String, Node>,
+    /// The schema of all other keys.
+    additional: Option<Box<Node>>,
     pub(super) items: Option<Box<Node>>,
-    pub(super) default: Option<Value>,
-    pub(super) list_type: ListType,
+    default: Option<Value>,
+    /// The keys of the items of a list of type map; none for a set. Other lists have no unique items.
+    pub(super) unique_by: Option<Vec<String>>,
     pub(super) required: Vec<String>,
     pub(super) allowed: Vec<Value>,
     pub(super) pattern: Option<Regex>,
     pub(super) format: String,
-    pub(super) range: Range,
-    pub(super) sizes: Sizes,
-    pub(super) all_of: Vec<Node>,
-    pub(super) any_of: Vec<Node>,
-    pub(super) one_of: Vec<Node>,
-    pub(super) not: Option<Box<Node>>,
+    /// The minimum and the maximum of a number.
+    pub(super) range: (Option<f64>, Option<f64>),
+    /// The minimum and the maximum length of a string, a list or a map.
+    pub(super) sizes: (Option<u64>, Option<u64>),
 }
 
 impl Node {
     /// Parses a node and its descendants. `path` is the path in the schema, for error messages.
     pub(super) fn read(schema: &Value, path: &str, causes: &mut Vec<Cause>) -> Self {
-        let int_or_string = flag(schema, "x-kubernetes-int-or-string");
+        let flag = |key: &str| schema[key] == Value::Bool(true);
+        let text = |key: &str| schema[key].as_str().unwrap_or_default().to_owned();
+        let words = |key: &str| -> Vec<String> {
+            let all = schema[key].as_array().into_iter().flatten();
+            all.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let int_or_string = flag("x-kubernetes-int-or-string");
+        // Every schema for an integer or a string has the same `anyOf`.
+        let any = (!int_or_string).then_some("anyOf");
+        for key in UNKNOWN.into_iter().chain(any).filter(|key| schema.get(*key).is_some()) {
+            let detail =
+                format!("the sandbox does not evaluate {key}: use a real cluster, such as one of kind");
+            causes.push(Cause::forbidden(&child(path, key), &detail));
+        }
+        let mut sub = |key: &str| {
+            let node = schema.get(key).filter(|node| node.is_object())?;
+            Some(Box::new(Self::read(node, &child(path, key), causes)))
+        };
+        let (items, additional) = (sub("items"), sub("additionalProperties"));
         let properties = schema["properties"].as_object().into_iter().flatten();
-        let branches = |key: &str, causes: &mut Vec<Cause>| -> Vec<Self> {
-            let all = schema[key].as_array().into_iter().flatten().enumerate();
-            all.map(|(i, branch)| Self::read(branch, &child(path, &format!("{key}[{i}]")), causes)).collect()
+        let properties = properties
+            .map(|(name, node)| {
+                let path = child(path, &format!("properties[{name}]"));
+                (name.clone(), Self::read(node, &path, causes))
+            })
+            .collect();
+        let sizes = match schema["type"].as_str() {
+            Some("array") => ("minItems", "maxItems"),
+            Some("object") => ("minProperties", "maxProperties"),
+            _ => ("minLength", "maxLength"),
         };
         Self {
-            kind: text(schema, "type"),
-            nullable: flag(schema, "nullable"),
+            kind: text("type"),
+            nullable: flag("nullable"),
             int_or_string,
-            preserve: flag(schema, "x-kubernetes-preserve-unknown-fields"),
-            embedded: flag(schema, "x-kubernetes-embedded-resource"),
-            properties: properties
-                .map(|(name, node)| {
-                    let path = child(path, &format!("properties[{name}]"));
-                    (name.clone(), Self::read(node, &path, causes))
-                })
-                .collect(),
-            additional: match &schema["additionalProperties"] {
-                Value::Bool(true) => Some(Additional::Any),
-                node @ Value::Object(_) => Some(Additional::Schema(Box::new(Self::read(
-                    node,
-                    &child(path, "additionalProperties"),
-                    causes,
-                )))),
+            preserve: flag("x-kubernetes-preserve-unknown-fields") || flag("additionalProperties"),
+            properties,
+            additional,
+            items,
+            default: schema.get("default").cloned(),
+            unique_by: match schema["x-kubernetes-list-type"].as_str() {
+                Some("set" | "map") => Some(words("x-kubernetes-list-map-keys")),
                 _ => None,
             },
-            items: sub(schema, "items", path, causes),
-            default: schema.get("default").cloned(),
-            list_type: match schema["x-kubernetes-list-type"].as_str() {
-                Some("set") => ListType::Set,
-                Some("map") => ListType::Map(words(schema, "x-kubernetes-list-map-keys")),
-                _ => ListType::Atomic,
-            },
-            required: words(schema, "required"),
+            required: words("required"),
             allowed: schema["enum"].as_array().cloned().unwrap_or_default(),
             pattern: read_pattern(schema, path, causes),
-            format: text(schema, "format"),
-            range: Range {
-                minimum: schema.get("minimum").cloned(),
-                maximum: schema.get("maximum").cloned(),
-                exclusive_minimum: flag(schema, "exclusiveMinimum"),
-                exclusive_maximum: flag(schema, "exclusiveMaximum"),
-                multiple_of: schema.get("multipleOf").cloned(),
-            },
-            sizes: Sizes {
-                length: (schema["minLength"].as_u64(), schema["maxLength"].as_u64()),
-                items: (schema["minItems"].as_u64(), schema["maxItems"].as_u64()),
-                properties: (schema["minProperties"].as_u64(), schema["maxProperties"].as_u64()),
-            },
-            all_of: branches("allOf", causes),
-            any_of: branches("anyOf", causes),
-            one_of: branches("oneOf", causes),
-            not: sub(schema, "not", path, causes),
+            format: text("format"),
+            range: (schema["minimum"].as_f64(), schema["maximum"].as_f64()),
+            sizes: (schema[sizes.0].as_u64(), schema[sizes.1].as_u64()),
         }
     }
 
     /// The schema of a key of an object.
     pub(super) fn of_key(&self, key: &str) -> Option<&Self> {
-        self.properties.get(key).or(match &self.additional {
-            Some(Additional::Schema(node)) => Some(node),
-            _ => None,
-        })
+        self.properties.get(key).or(self.additional.as_deref())
     }
 
-    /// The item of `old` that corresponds to `item`: the one with the same keys in a list of type map, else `None`.
-    pub(super) fn old_item<'a>(&self, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
-        let ListType::Map(keys) = &self.list_type else { return None };
-        old?.as_array()?.iter().find(|o| keys.iter().all(|k| o.get(k) == item.get(k)))
+    /// The key of an item in a list of unique items.
+    pub(super) fn key_of(&self, item: &Value) -> Option<Value> {
+        let keys = self.unique_by.as_ref()?;
+        if keys.is_empty() {
+            return Some(item.clone());
+        }
+        let pairs = keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
+        Some(Value::Object(pairs.collect()))
     }
-}
 
-fn sub(schema: &Value, key: &str, path: &str, causes: &mut Vec<Cause>) -> Option<Box<Node>> {
-    let node = schema.get(key)?;
-    Some(Box::new(Node::read(node, &child(path, key), causes)))
+    /// Drops the fields that the schema does not contain, and adds their paths to `gone`.
+    pub(super) fn prune(&self, value: &mut Value, path: &str, gone: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => map.retain(|key, inner| {
+                let place = child(path, key);
+                if path.is_empty() && META.contains(&key.as_str()) {
+                    return true;
+                }
+                match self.of_key(key) {
+                    Some(known) => known.prune(inner, &place, gone),
+                    None if self.preserve => {}
+                    None => {
+                        gone.push(place);
+                        return false;
+                    }
+                }
+                true
+            }),
+            Value::Array(list) => {
+                if let Some(items) = &self.items {
+                    for (i, inner) in list.iter_mut().enumerate() {
+                        items.prune(inner, &format!("{path}[{i}]"), gone);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Sets the defaults of absent fields, and drops nulls that the schema does not allow. An object is not created only
+    /// because its fields have defaults.
+    pub(super) fn set_defaults(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                map.retain(|key, inner| {
+                    !inner.is_null() || self.properties.get(key).is_none_or(|known| known.nullable)
+                });
+                for (name, property) in &self.properties {
+                    if let Some(default) = &property.default
+                        && !map.contains_key(name)
+                    {
+                        map.insert(name.clone(), default.clone());
+                    }
+                }
+                for (key, inner) in map.iter_mut() {
+                    if let Some(schema) = self.of_key(key) {
+                        schema.set_defaults(inner);
+                    }
+                }
+            }
+            Value::Array(list) => {
+                if let Some(items) = &self.items {
+                    list.iter_mut().for_each(|inner| items.set_defaults(inner));
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 fn read_pattern(schema: &Value, path: &str, causes: &mut Vec<Cause>) -> Option<Regex> {
@@ -172,17 +197,4 @@ fn read_pattern(schema: &Value, path: &str, causes: &mut Vec<Cause>) -> Option<R
 /// `parent.child`, without the dot at the root.
 pub(super) fn child(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
-}
-
-pub(super) fn flag(schema: &Value, key: &str) -> bool {
-    schema[key] == Value::Bool(true)
-}
-
-fn text(schema: &Value, key: &str) -> String {
-    schema[key].as_str().unwrap_or_default().to_owned()
-}
-
-fn words(schema: &Value, key: &str) -> Vec<String> {
-    let all = schema[key].as_array().into_iter().flatten();
-    all.filter_map(Value::as_str).map(str::to_owned).collect()
 }
