@@ -18,7 +18,6 @@ use k8s_openapi::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::quantity::Quantity;
 use crate::resource::{Origin, ResourceInfo};
 
 /// Drops the fields that the type of a built-in kind does not have, and returns their paths. The error is the message
@@ -55,7 +54,6 @@ fn typed(info: &ResourceInfo, object: &Value) -> Result<Option<Value>, String> {
         ("apiextensions.k8s.io", "CustomResourceDefinition") => through::<CustomResourceDefinition>(object),
         _ => return Ok(None),
     };
-    let known = known.and_then(|known| check_quantities(&known).map(|()| known));
     known.map(Some).map_err(|err| {
         let (kind, version) = (&info.kind, &info.version);
         format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {err}")
@@ -65,33 +63,6 @@ fn typed(info: &ResourceInfo, object: &Value) -> Result<Option<Value>, String> {
 fn through<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, String> {
     let typed = T::deserialize(object).map_err(|err| format!("json: cannot unmarshal: {err}"))?;
     serde_json::to_value(typed).map_err(|err| err.to_string())
-}
-
-/// The API server parses quantities when it decodes.
-fn check_quantities(value: &Value) -> Result<(), String> {
-    match value {
-        Value::Object(map) => {
-            for (key, inner) in map {
-                if matches!(
-                    key.as_str(),
-                    "limits" | "requests" | "capacity" | "allocatable" | "overhead" | "hard" | "used"
-                ) {
-                    for amount in inner.as_object().into_iter().flat_map(serde_json::Map::values) {
-                        if amount.as_str().is_some_and(|text| Quantity::parse(text).is_none()) {
-                            return Err("quantities must match the regular expression \
-                                        '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-                                .to_owned());
-                        }
-                    }
-                } else {
-                    check_quantities(inner)?;
-                }
-            }
-            Ok(())
-        }
-        Value::Array(list) => list.iter().try_for_each(check_quantities),
-        _ => Ok(()),
-    }
 }
 
 fn keep_known(value: &mut Value, known: &Value, path: &str, unknown: &mut Vec<String>) {

@@ -1,22 +1,19 @@
-//! Built-in kinds: decoding, defaults and validation.
+//! Built-in kinds: decoding, defaults, and the checks that clients depend on. A real API server checks more.
 //!
 //! This module has the rules of each kind; `server` has the rules of `metadata`, which apply to every kind. Other
 //! objects, such as owners or namespaces, are not checked here.
 
-mod container_defaults;
-mod containers;
 mod decoding;
-mod fields;
+mod defaults;
 pub(crate) mod names;
 mod pods;
 mod quantity;
-mod small;
-mod stored;
+mod templates;
 mod workloads;
 
 pub use decoding::decode;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{resource::ResourceInfo, schema::Cause};
 
@@ -28,18 +25,78 @@ pub fn prepare(info: &ResourceInfo, object: &mut Value, old: Option<&Value>) -> 
         ("", "PodTemplate") => workloads::prepare_pod_template(object, &mut causes),
         ("apps", "Deployment") => workloads::prepare_deployment(object, old, &mut causes),
         ("apps", "ReplicaSet") => workloads::prepare_replica_set(object, old, &mut causes),
-        ("", "Namespace") => small::check_label_name(object, &mut causes),
-        ("", "Node") => small::check_node(object, &mut causes),
-        ("", "Service") => small::prepare_service(object, &mut causes),
-        ("", "Secret") => small::prepare_secret(object, &mut causes),
-        ("", "ConfigMap") => small::check_keys(object, &["data", "binaryData"], &mut causes),
-        ("", "Event") => small::check_event(object, &mut causes),
-        ("events.k8s.io", "Event") if old.is_none() => small::check_new_event(object, &mut causes),
-        ("coordination.k8s.io", "Lease") => small::check_lease(object, &mut causes),
-        ("policy", "PodDisruptionBudget") => small::prepare_budget(object, old, &mut causes),
+        ("", "ConfigMap") => check_keys(object, &mut causes),
+        ("" | "events.k8s.io", "Event") => check_event(object, &mut causes),
         _ => {}
     }
     causes
+}
+
+/// Keys are file names in pods that mount the object.
+fn check_keys(map: &Value, causes: &mut Vec<Cause>) {
+    for field in ["data", "binaryData"] {
+        for key in map[field].as_object().into_iter().flat_map(Map::keys) {
+            if key.is_empty() || !key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b)) {
+                let detail = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
+                causes.push(Cause::invalid(&format!("{field}[{key}]"), &key.as_str().into(), detail));
+            }
+        }
+    }
+}
+
+/// An event is in the namespace of its object, or in `default`. One with an `eventTime` has a reporter and a reason.
+fn check_event(event: &Value, causes: &mut Vec<Cause>) {
+    let about = if event["regarding"].is_object() { &event["regarding"] } else { &event["involvedObject"] };
+    let (own, other) = (text(&event["metadata"], "namespace"), text(about, "namespace"));
+    if own != if other.is_empty() { "default" } else { other } {
+        let detail = "does not match event.namespace";
+        causes.push(Cause::invalid("involvedObject.namespace", &other.into(), detail));
+    }
+    if text(event, "eventTime").is_empty() {
+        return;
+    }
+    for fields in
+        [&["reportingController", "reportingComponent"][..], &["reportingInstance"], &["action"], &["reason"]]
+    {
+        let value = fields.iter().map(|field| text(event, field)).find(|value| !value.is_empty());
+        match value.map(str::len) {
+            None => causes.push(Cause::required(fields[0], "")),
+            Some(..=128) => {}
+            Some(_) => causes.push(Cause::invalid(fields[0], &"".into(), "can have at most 128 characters")),
+        }
+    }
+    if text(event, "note").len().max(text(event, "message").len()) > 1024 {
+        causes.push(Cause::invalid("message", &"".into(), "can have at most 1024 characters"));
+    }
+}
+
+/// The object at a key; created if absent or null.
+fn entry<'a>(parent: &'a mut Value, key: &str) -> &'a mut Value {
+    let slot = crate::object::field_mut(parent, key);
+    crate::object::map_mut(slot);
+    slot
+}
+
+/// Sets a field that is absent or null.
+fn fill(parent: &mut Value, key: &str, default: impl Into<Value>) {
+    if parent.get(key).is_none_or(Value::is_null)
+        && let Some(map) = parent.as_object_mut()
+    {
+        map.insert(key.to_owned(), default.into());
+    }
+}
+
+/// The items of a list, mutable.
+fn items<'a>(parent: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Value> {
+    parent.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn list<'a>(parent: &'a Value, key: &str) -> &'a [Value] {
+    parent.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn text<'a>(parent: &'a Value, key: &str) -> &'a str {
+    parent.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

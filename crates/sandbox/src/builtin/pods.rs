@@ -1,12 +1,9 @@
 //! Pods: defaults, validation, and the fields that an update may change.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{
-    container_defaults::fill_pod_spec,
-    containers::{amount, check_pod_spec},
-    fields::{entry, fill, items, list, text},
-};
+use super::{defaults::fill_pod_spec, entry, fill, items, list, templates::check_pod_spec, text};
+use crate::object;
 use crate::schema::Cause;
 
 pub(super) fn prepare(pod: &mut Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
@@ -23,15 +20,15 @@ pub(super) fn prepare(pod: &mut Value, old: Option<&Value>, causes: &mut Vec<Cau
         items(spec, key).for_each(request_the_limits);
     }
     if old.is_none() {
-        tolerate_short_outages(entry(pod, "spec"));
+        tolerate_short_outages(spec);
     }
-    check_pod_spec(&pod["spec"], "spec", causes);
+    check_pod_spec(spec, "spec", causes);
     match old {
         None => {
-            let class = quality(&pod["spec"]);
+            let class = quality(spec);
             entry(pod, "status")["qosClass"] = json!(class);
         }
-        Some(old) => check_update(&pod["spec"], &old["spec"], causes),
+        Some(old) => check_update(spec, &old["spec"], causes),
     }
 }
 
@@ -66,21 +63,13 @@ fn request_the_limits(container: &mut Value) {
 }
 
 fn quality(spec: &Value) -> &'static str {
-    let all = || list(spec, "containers").iter().chain(list(spec, "initContainers"));
-    let of = |container: &Value, kind: &str, name: &str| {
-        amount(&container["resources"][kind][name]).filter(|a| !a.is_zero())
-    };
-    let none = |c: &Value| {
-        ["cpu", "memory"].iter().all(|name| of(c, "limits", name).or(of(c, "requests", name)).is_none())
-    };
-    let full = |c: &Value| {
-        ["cpu", "memory"]
-            .iter()
-            .all(|name| of(c, "limits", name).is_some_and(|limit| of(c, "requests", name) == Some(limit)))
-    };
-    if all().all(none) {
+    let all = || list(spec, "containers").iter().map(|container| &container["resources"]);
+    if all().all(|resources| resources["requests"].is_null()) {
         "BestEffort"
-    } else if all().all(full) {
+    } else if all().all(|resources| {
+        let amounts = &resources["limits"];
+        amounts["cpu"].is_string() && amounts["memory"].is_string() && *amounts == resources["requests"]
+    }) {
         "Guaranteed"
     } else {
         "Burstable"
@@ -95,97 +84,48 @@ const UPDATES: &str = "pod updates may not change fields other than \
 fn check_update(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
     for key in ["containers", "initContainers"] {
         if list(new, key).len() != list(old, key).len() {
-            causes.push(Cause::forbidden(
-                &format!("spec.{key}"),
-                "pod updates may not add or remove containers",
-            ));
+            let detail = "pod updates may not add or remove containers";
+            causes.push(Cause::forbidden(&format!("spec.{key}"), detail));
             return;
         }
     }
-    check_deadline(new, old, causes);
-    check_tolerations(new, old, causes);
+    // An update may set or lower the deadline.
+    let deadline = |spec: &Value| spec["activeDeadlineSeconds"].as_i64();
+    if let Some(before) = deadline(old).filter(|before| deadline(new).is_none_or(|after| after > *before)) {
+        let detail = format!("must be less than or equal to previous value {before}");
+        causes.push(Cause::invalid("spec.activeDeadlineSeconds", &new["activeDeadlineSeconds"], &detail));
+    }
     let (mut new_rest, mut old_rest) = (changeable_removed(new), changeable_removed(old));
     // Set the defaults in the old object too: it may be stored without them.
     fill_pod_spec(&mut old_rest);
-    if gates_only_removed(new, old) {
+    let is_gate = |gate: &Value| list(old, "schedulingGates").contains(gate);
+    if list(new, "schedulingGates").iter().all(is_gate) {
         for spec in [&mut new_rest, &mut old_rest] {
-            if let Some(map) = spec.as_object_mut() {
-                map.remove("schedulingGates");
-            }
+            object::set(spec, "schedulingGates", None);
         }
     }
-    let nothing = Map::new();
-    let (new_map, old_map) =
-        (new_rest.as_object().unwrap_or(&nothing), old_rest.as_object().unwrap_or(&nothing));
-    let mut changed: Vec<&String> =
-        new_map.keys().chain(old_map.keys()).filter(|key| new_map.get(*key) != old_map.get(*key)).collect();
-    changed.sort();
-    changed.dedup();
-    if !changed.is_empty() {
-        let diff: Vec<String> = changed
-            .into_iter()
-            .map(|key| {
-                let shown = |map: &Map<String, Value>| map.get(key).unwrap_or(&Value::Null).to_string();
-                format!("- {key}: {}\n+ {key}: {}", shown(old_map), shown(new_map))
-            })
-            .collect();
-        causes.push(Cause::forbidden("spec", &format!("{UPDATES}\n{}", diff.join("\n"))));
+    let is_kept = |toleration: &Value| {
+        list(new, "tolerations").iter().any(|new| {
+            // An update may change the `tolerationSeconds` of an existing toleration.
+            ["key", "operator", "value", "effect"].iter().all(|key| new[key] == toleration[key])
+        })
+    };
+    if !list(old, "tolerations").iter().all(is_kept) {
+        let detail = "existing toleration can not be modified except its tolerationSeconds";
+        causes.push(Cause::forbidden("spec.tolerations", detail));
+    }
+    if new_rest != old_rest {
+        causes.push(Cause::forbidden("spec", UPDATES));
     }
 }
 
+/// The spec without the fields that an update may change.
 fn changeable_removed(spec: &Value) -> Value {
     let mut rest = spec.clone();
     for key in ["containers", "initContainers"] {
-        for container in items(&mut rest, key) {
-            if let Some(map) = container.as_object_mut() {
-                map.remove("image");
-            }
-        }
+        items(&mut rest, key).for_each(|container| object::set(container, "image", None));
     }
-    if let Some(map) = rest.as_object_mut() {
-        map.remove("activeDeadlineSeconds");
-        map.remove("tolerations");
-        let was_negative = spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|n| n < 0);
-        if was_negative {
-            map.insert("terminationGracePeriodSeconds".to_owned(), json!(1));
-        }
-    }
+    object::set(&mut rest, "activeDeadlineSeconds", None);
+    object::set(&mut rest, "tolerations", None);
     rest
-}
-
-/// An update may set or lower the deadline.
-fn check_deadline(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
-    let field = "spec.activeDeadlineSeconds";
-    match (old["activeDeadlineSeconds"].as_i64(), new["activeDeadlineSeconds"].as_i64()) {
-        (Some(before), Some(after)) if after > before => causes.push(Cause::invalid(
-            field,
-            &after.into(),
-            &format!("must be less than or equal to previous value {before}"),
-        )),
-        (Some(before), None) => causes.push(Cause::invalid(
-            field,
-            &Value::Null,
-            &format!("must not update from a positive integer ({before}) to nil value"),
-        )),
-        _ => {}
-    }
-}
-
-fn check_tolerations(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
-    let kept = |toleration: &Value| {
-        list(new, "tolerations").iter().any(|n| {
-            // An update may change the `tolerationSeconds` of an existing toleration.
-            ["key", "operator", "value", "effect"].iter().all(|key| text(n, key) == text(toleration, key))
-        })
-    };
-    if !list(old, "tolerations").iter().all(kept) {
-        causes.push(Cause::forbidden(
-            "spec.tolerations",
-            "existing toleration can not be modified except its tolerationSeconds",
-        ));
-    }
-}
-
-fn gates_only_removed(new: &Value, old: &Value) -> bool {
-    list(new, "schedulingGates").iter().all(|gate| list(old, "schedulingGates").contains(gate))
 }

@@ -131,7 +131,7 @@ fn word(text: &str) -> (&str, &str) {
 }
 
 fn checked_key(key: &str) -> Result<String, String> {
-    match crate::builtin::names::label_key(key).into_iter().next() {
+    match crate::builtin::names::label_key(key) {
         None => Ok(key.to_owned()),
         Some(detail) => Err(format!("<nil>: Invalid value: \"{key}\": {detail}")),
     }

@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use super::{Ask, State};
+use crate::builtin::names;
 use crate::clock::seconds;
 use crate::object;
 use crate::resource::{Origin, ResourceInfo};
@@ -160,66 +161,43 @@ fn undecodable(info: &ResourceInfo, field: &str, value: &Value, wanted: &str) ->
 pub(super) fn validate(info: &ResourceInfo, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     causes.extend(old.and_then(|old| new_finalizers(object, old)));
-    let mut refuse = |reason, field: &str, message: String| {
-        causes.push(Cause { reason, message, field: field.to_owned() });
+    let mut refuse = |field: &str, word: &str, detail: Option<String>| {
+        causes
+            .extend(detail.map(|detail| Cause::invalid(&format!("metadata.{field}"), &word.into(), &detail)));
     };
-    let name = object::name(object);
-    if name.is_empty() {
-        refuse(
-            "FieldValueRequired",
-            "metadata.name",
-            "Required value: name or generateName is required".into(),
-        );
-    } else if !is_subdomain(name) {
-        refuse("FieldValueInvalid", "metadata.name", format!("Invalid value: \"{name}\": {SUBDOMAIN}"));
+    let (name, prefix) = (object::name(object), object::meta(object, "generateName"));
+    if !name.is_empty() {
+        refuse("name", name, names::subdomain(name));
     }
-    let prefix = object::meta(object, "generateName");
-    // The generated suffix follows, so the prefix may end with these characters.
-    let prefix_name = prefix.trim_end_matches(['-', '.']);
-    if !prefix.is_empty() && !is_subdomain(prefix_name) {
-        let message = format!("Invalid value: \"{prefix}\": {SUBDOMAIN}");
-        refuse("FieldValueInvalid", "metadata.generateName", message);
+    if !prefix.is_empty() {
+        // The generated suffix follows, so the prefix may end with these characters.
+        refuse("generateName", prefix, names::subdomain(prefix.trim_end_matches(['-', '.'])));
     }
-    let maps = |key: &str| object.pointer(&format!("/metadata/{key}")).and_then(Value::as_object);
-    for (key, value) in maps("labels").into_iter().flatten() {
-        if !is_qualified(key) {
-            refuse(
-                "FieldValueInvalid",
-                "metadata.labels",
-                format!("Invalid value: \"{key}\": {QUALIFIED_NAME}"),
-            );
-        }
+    let maps = |key: &str| object["metadata"][key].as_object().into_iter().flatten();
+    for (key, value) in maps("labels") {
+        refuse("labels", key, names::label_key(key));
         let value = value.as_str().unwrap_or_default();
-        if !value.is_empty() && !is_label_word(value) {
-            refuse(
-                "FieldValueInvalid",
-                "metadata.labels",
-                format!("Invalid value: \"{value}\": {LABEL_VALUE}"),
-            );
-        }
+        refuse("labels", value, names::label_value(value));
     }
-    let mut size = 0;
-    for (key, value) in maps("annotations").into_iter().flatten() {
-        if !is_qualified(&key.to_lowercase()) {
-            refuse(
-                "FieldValueInvalid",
-                "metadata.annotations",
-                format!("Invalid value: \"{key}\": {QUALIFIED_NAME}"),
-            );
-        }
-        size += key.len() + value.as_str().map_or(0, str::len);
+    for (key, _) in maps("annotations") {
+        refuse("annotations", key, names::label_key(&key.to_lowercase()));
     }
+    let size: usize =
+        maps("annotations").map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
     if size > ANNOTATIONS_LIMIT {
-        refuse(
-            "FieldValueTooLong",
-            "metadata.annotations",
-            format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes"),
-        );
+        causes.push(Cause {
+            reason: "FieldValueTooLong",
+            message: format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes"),
+            field: "metadata.annotations".into(),
+        });
+    }
+    if name.is_empty() {
+        causes.push(Cause::required("metadata.name", "name or generateName is required"));
     }
     causes.extend(check_owners(object));
     for (index, finalizer) in object::finalizers(object).into_iter().enumerate() {
-        if !is_qualified(&finalizer) {
-            causes.push(Cause::invalid("metadata.finalizers", &finalizer.into(), QUALIFIED_NAME));
+        if let Some(detail) = names::label_key(&finalizer) {
+            causes.push(Cause::invalid("metadata.finalizers", &finalizer.into(), &detail));
         } else if info.origin == Origin::Builtin && !is_named_well(&finalizer) {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             causes.push(Cause::invalid(&format!("metadata.finalizers[{index}]"), &finalizer.into(), why));
@@ -276,14 +254,11 @@ fn new_finalizers(object: &Value, old: &Value) -> Option<Cause> {
     }
     let had = object::finalizers(old);
     let new: Vec<String> = object::finalizers(object).into_iter().filter(|one| !had.contains(one)).collect();
-    (!new.is_empty()).then(|| Cause {
-        reason: "FieldValueForbidden",
-        message: format!(
-            "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-            new.iter().map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(", ")
-        ),
-        field: "metadata.finalizers".into(),
-    })
+    let shown = new.iter().map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(", ");
+    let detail = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}"
+    );
+    (!new.is_empty()).then(|| Cause::forbidden("metadata.finalizers", &detail))
 }
 
 /// Fields that only the server sets may be absent, but must not change.
@@ -302,40 +277,6 @@ pub(super) fn changed_owned(object: &Value, old: &Value) -> Vec<Cause> {
         causes.push(Cause::invalid("metadata.deletionGracePeriodSeconds", &new.into(), why));
     }
     causes
-}
-
-const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
-     and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const QUALIFIED_NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and \
-     end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
-     '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
-     '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
-     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-
-fn is_subdomain(name: &str) -> bool {
-    name.len() <= 253
-        && name.split('.').all(|part| {
-            !part.is_empty()
-                && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-                && !part.starts_with('-')
-                && !part.ends_with('-')
-        })
-}
-
-fn is_label_word(word: &str) -> bool {
-    word.len() <= 63
-        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
-        && word.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
-        && word.bytes().last().is_some_and(|byte| byte.is_ascii_alphanumeric())
-}
-
-fn is_qualified(key: &str) -> bool {
-    match key.split_once('/') {
-        None => is_label_word(key),
-        Some((prefix, name)) => is_subdomain(prefix) && is_label_word(name),
-    }
 }
 
 /// Kinds with a generation.
