@@ -1,85 +1,111 @@
-//! The grammar of priority and cost.
+//! The grammar of priority and cost with difficult texts: digits of other scripts, signs, spaces, NULs, numbers at the ends
+//! of 32 bits, values as large as annotations can be.
 
 use ordereddeployment_sorter::parse_int32;
 use proptest::prelude::*;
 
 #[test]
 fn priority_and_cost_are_decimal_int32() {
-    for (text, value) in [
-        ("0", Some(0)),
-        ("5", Some(5)),
-        ("10", Some(10)),
-        ("-100", Some(-100)),
-        ("2147483647", Some(i32::MAX)),
-        ("-2147483648", Some(i32::MIN)),
-        ("-0", Some(0)),
-        ("-008", Some(-8)),
-        ("-00000000000000000000000001", Some(-1)),
-        ("2147483648", None),
-        ("-2147483649", None),
-        ("99999999999999999999999", None),
-        ("+5", None),
-        ("-+5", None),
-        ("--5", None),
-        ("008", None),
-        ("00", None),
-        ("", None),
-        ("-", None),
-        (" 5", None),
-        ("5 ", None),
-        ("5\n", None),
-        ("1_000", None),
-        ("1e3", None),
-        ("0x10", None),
-        ("5.0", None),
-        ("five", None),
-        ("٥", None),
-    ] {
-        assert_eq!(parse_int32(text), value, "{text:?}");
+    for (text, value) in [("0", 0), ("5", 5), ("10", 10), ("-100", -100), ("-0", 0), ("-008", -8)] {
+        assert_eq!(parse_int32(text), Some(value), "{text:?}");
+    }
+    assert_eq!(parse_int32("2147483647"), Some(i32::MAX));
+    assert_eq!(parse_int32("-2147483648"), Some(i32::MIN));
+    assert_eq!(parse_int32("-00000000000000000000000001"), Some(-1));
+    let malformed = "2147483648|-2147483649|99999999999999999999999|+5|-+5|--5|008|00||-| 5|5 |5\n|1_000|1e3|0x10|5.0|five|٥";
+    for text in malformed.split('|') {
+        assert_eq!(parse_int32(text), None, "{text:?}");
     }
 }
 
-/// How Kubernetes reads the value, written again: a check of the first character, then base 10
-/// with a sign, digits only, within 32 bits.
-fn as_kubernetes_reads(text: &str) -> Option<i32> {
-    let mut chars = text.chars();
-    let may_begin = match chars.next()? {
-        '-' | '1'..='9' => true,
-        '0' => text.len() == 1,
-        _ => false,
+/// A reference that shares no code with the parser: the two alternatives of the grammar, then a
+/// comparison of digit strings, without arithmetic.
+fn reference(text: &str) -> Option<i64> {
+    let bytes = text.as_bytes();
+    let digits = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
+    let (negative, magnitude) = match bytes {
+        [b'0'] => return Some(0),
+        [b'1'..=b'9', ..] if digits(bytes) => (false, bytes),
+        [b'-', rest @ ..] if digits(rest) => (true, rest),
+        _ => return None,
     };
-    if !may_begin {
+    let leading = magnitude.iter().take_while(|byte| **byte == b'0').count();
+    let significant = &magnitude[leading..];
+    let limit: &[u8] = if negative { b"2147483648" } else { b"2147483647" };
+    let fits = significant.len() < limit.len() || (significant.len() == limit.len() && significant <= limit);
+    if !fits {
         return None;
     }
-    let (negative, digits) = match text.split_at(1) {
-        ("-", digits) => (true, digits),
-        _ => (false, text),
-    };
-    if digits.is_empty() {
-        return None;
-    }
-    let mut magnitude = 0_i128;
-    for digit in digits.chars() {
-        magnitude = (magnitude * 10 + i128::from(digit.to_digit(10)?)).min(1 << 40);
-    }
-    i32::try_from(if negative { -magnitude } else { magnitude }).ok()
+    let value = significant.iter().fold(0_i64, |value, byte| value * 10 + i64::from(byte - b'0'));
+    Some(if negative { -value } else { value })
+}
+
+/// Digits of other scripts, which are not digits here.
+const FOREIGN: &str = "٠٥٩۵०９０¹²³⁴①Ⅳ五½𝟗";
+
+/// Pieces with a `|` between them.
+const ODD: &str = "2147483647|2147483648|-2147483648|-2147483649|-0|-008|+1|00|1e3|0x10|0b1|4294967296|\
+    9223372036854775808|-|--|+| |\t|\n|\u{0}|\u{feff}|\u{2212}|\u{a0}|_|,|.|5.0|NaN|inf|null|true";
+
+fn piece() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[0-9]{1,12}".prop_map(String::from),
+        prop::sample::select(ODD.split('|').collect::<Vec<_>>()).prop_map(String::from),
+        prop::sample::select(FOREIGN.chars().collect::<Vec<_>>()).prop_map(String::from),
+        any::<char>().prop_map(String::from),
+    ]
+}
+
+fn config() -> ProptestConfig {
+    let cases = std::env::var_os("PROPTEST_CASES").is_none().then_some(4096);
+    let default = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    ProptestConfig { cases: cases.unwrap_or(default.cases), ..default }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
-    fn grammar_agrees_with_kubernetes(text in "[-+]{0,2}[0-9]{0,11}[ _x.]{0,1}[0-9]{0,2}") {
-        prop_assert_eq!(parse_int32(&text), as_kubernetes_reads(&text));
+    fn texts_that_look_like_numbers_follow_the_grammar(text in "[-+]{0,2}[0-9]{0,11}[ _x.]{0,1}[0-9]{0,2}") {
+        prop_assert_eq!(parse_int32(&text).map(i64::from), reference(&text));
     }
 
     #[test]
-    fn grammar_agrees_with_kubernetes_on_any_text(text in any::<String>()) {
-        prop_assert_eq!(parse_int32(&text), as_kubernetes_reads(&text));
+    fn any_text_follows_the_grammar(text in any::<String>()) {
+        prop_assert_eq!(parse_int32(&text).map(i64::from), reference(&text));
     }
 
     #[test]
     fn every_int32_is_read_back(value in any::<i32>()) {
         prop_assert_eq!(parse_int32(&value.to_string()), Some(value));
+    }
+
+    #[test]
+    fn texts_of_odd_pieces_follow_the_grammar(
+        pieces in proptest::collection::vec(piece(), 0..4)
+    ) {
+        let text = pieces.concat();
+        prop_assert_eq!(parse_int32(&text).map(i64::from), reference(&text), "{:?}", text);
+    }
+
+    #[test]
+    fn numbers_near_the_ends_of_32_bits_follow_the_grammar(
+        value in prop_oneof![(i64::from(i32::MAX) - 3)..(i64::from(i32::MAX) + 4), (i64::from(i32::MIN) - 4)..(i64::from(i32::MIN) + 3)],
+        zeros in 0_usize..3,
+    ) {
+        let (sign, magnitude) = (if value < 0 { "-" } else { "" }, value.unsigned_abs());
+        let text = format!("{sign}{}{magnitude}", "0".repeat(zeros));
+        prop_assert_eq!(parse_int32(&text).map(i64::from), reference(&text), "{:?}", text);
+    }
+}
+
+#[test]
+fn a_value_of_the_maximum_annotation_size_follows_the_grammar() {
+    const SIZE: usize = 256 * 1024;
+    assert_eq!(parse_int32(&format!("-{}7", "0".repeat(SIZE))), Some(-7));
+    for byte in ["0", "1", "-", " ", "٥", "\u{0}"] {
+        let text = byte.repeat(SIZE / byte.len());
+        assert_eq!(parse_int32(&text).map(i64::from), reference(&text));
+        assert_eq!(parse_int32(&text), None);
     }
 }

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and its helpers are part of it")]
 
-mod fuzz;
 mod generate;
 mod grammar;
 mod node_rules;
@@ -10,5 +9,4 @@ mod order;
 mod packed;
 mod rules;
 mod standard;
-mod totality;
 mod unpacked;

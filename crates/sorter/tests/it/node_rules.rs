@@ -62,95 +62,93 @@ fn matches(rule: NodeRule) -> Vec<&'static str> {
         .collect()
 }
 
+/// A rule with these fields: `pool in hybrid`, `pool not-in hybrid`, `pool exists`, `pool absent`, `cordoned`, `uncordoned`, `tainted spot`,
+/// `unassigned` or `assigned`, with commas between them.
+fn with(fields: &str) -> NodeRule {
+    let mut rule = gives(1);
+    for field in fields.split(", ").filter(|field| !field.is_empty()) {
+        let words: Vec<String> = field.split(' ').map(str::to_owned).collect();
+        let (key, values) = (words[0].clone(), || words[2..].to_vec());
+        let requirement = match words.get(1).map(String::as_str) {
+            Some("in") => Requirement::In { key, values: values() },
+            Some("not-in") => Requirement::NotIn { key, values: values() },
+            Some("exists") => Requirement::Exists { key },
+            Some("absent") => Requirement::DoesNotExist { key },
+            _ => {
+                match key.as_str() {
+                    "cordoned" => rule.unschedulable = Some(true),
+                    "uncordoned" => rule.unschedulable = Some(false),
+                    "unassigned" => rule.unassigned = Some(true),
+                    "assigned" => rule.unassigned = Some(false),
+                    "tainted" => rule.taint_keys = words[1..].to_vec(),
+                    _ => panic!("no field: {field}"),
+                }
+                continue;
+            }
+        };
+        rule.requirements.push(requirement);
+    }
+    rule
+}
+
 #[test]
 fn fields_of_a_rule_match_nodes_and_all_of_them_must() {
-    let base = || gives(1);
-    let key = || "pool".to_owned();
-    let zone = || "zone".to_owned();
-    let values = || vec!["hybrid".to_owned(), "x".to_owned()];
-    let with = |requirement| NodeRule { requirements: vec![requirement], ..base() };
-    let both = |one, other| NodeRule { requirements: vec![one, other], ..base() };
-    let all = vec!["hybrid", "cordoned", "spot"];
-    let table: Vec<(&str, NodeRule, Vec<&str>)> = vec![
-        ("empty", base(), vec![]),
-        ("in", with(pool("hybrid")), vec!["hybrid"]),
-        ("in, absent", with(Requirement::In { key: zone(), values: values() }), vec![]),
-        ("in, no values", with(Requirement::In { key: key(), values: vec![] }), vec![]),
-        ("not in", with(Requirement::NotIn { key: key(), values: values() }), vec!["cordoned", "spot"]),
-        ("not in, absent", with(Requirement::NotIn { key: zone(), values: values() }), all.clone()),
-        ("exists", with(Requirement::Exists { key: key() }), all.clone()),
-        ("exists, absent", with(Requirement::Exists { key: zone() }), vec![]),
-        ("does not exist", with(Requirement::DoesNotExist { key: key() }), vec![]),
-        ("does not exist, absent", with(Requirement::DoesNotExist { key: zone() }), all.clone()),
-        ("two requirements", both(Requirement::Exists { key: key() }, pool("hybrid")), vec!["hybrid"]),
-        ("one of two fails", both(pool("hybrid"), pool("inference")), vec![]),
-        ("cordoned", NodeRule { unschedulable: Some(true), ..base() }, vec!["cordoned"]),
-        ("not cordoned", NodeRule { unschedulable: Some(false), ..base() }, vec!["hybrid", "spot"]),
-        ("taint", NodeRule { taint_keys: vec!["spot".to_owned()], ..base() }, vec!["spot"]),
-        (
-            "any taint",
-            NodeRule { taint_keys: vec!["none".to_owned(), "gpu".to_owned()], ..base() },
-            vec!["spot"],
-        ),
-        ("no such taint", NodeRule { taint_keys: vec!["none".to_owned()], ..base() }, vec![]),
-        (
-            "pool and cordoned",
-            NodeRule { unschedulable: Some(true), ..with(pool("inference")) },
-            vec!["cordoned"],
-        ),
-        ("pool and taint", NodeRule { taint_keys: vec!["spot".to_owned()], ..with(pool("hybrid")) }, vec![]),
-        ("unassigned", NodeRule { unassigned: Some(true), ..base() }, vec!["unassigned"]),
-        ("assigned", NodeRule { unassigned: Some(false), ..base() }, all),
-        ("unassigned and pool", NodeRule { unassigned: Some(true), ..with(pool("hybrid")) }, vec![]),
-        (
-            "unassigned and cordoned",
-            NodeRule { unassigned: Some(true), unschedulable: Some(false), ..base() },
-            vec![],
-        ),
-        (
-            "unassigned and taint",
-            NodeRule { unassigned: Some(true), taint_keys: vec!["spot".to_owned()], ..base() },
-            vec![],
-        ),
-        ("assigned and pool", NodeRule { unassigned: Some(false), ..with(pool("hybrid")) }, vec!["hybrid"]),
-    ];
-    for (name, rule, expected) in table {
-        assert_eq!(matches(rule), expected, "{name}");
+    let all = "hybrid cordoned spot";
+    for (fields, expected) in [
+        ("", ""),
+        ("pool in other hybrid", "hybrid"),
+        ("zone in hybrid x", ""),
+        ("pool in", ""),
+        ("pool not-in hybrid x", "cordoned spot"),
+        ("zone not-in hybrid x", all),
+        ("pool exists", all),
+        ("zone exists", ""),
+        ("pool absent", ""),
+        ("zone absent", all),
+        ("pool exists, pool in other hybrid", "hybrid"),
+        ("pool in other hybrid, pool in other inference", ""),
+        ("cordoned", "cordoned"),
+        ("uncordoned", "hybrid spot"),
+        ("tainted spot", "spot"),
+        ("tainted none gpu", "spot"),
+        ("tainted none", ""),
+        ("pool in other inference, cordoned", "cordoned"),
+        ("pool in other hybrid, tainted spot", ""),
+        ("unassigned", "unassigned"),
+        ("assigned", all),
+        ("unassigned, pool in other hybrid", ""),
+        ("unassigned, uncordoned", ""),
+        ("unassigned, tainted spot", ""),
+        ("assigned, pool in other hybrid", "hybrid"),
+    ] {
+        assert_eq!(matches(with(fields)).join(" "), expected, "{fields}");
     }
 }
 
 #[test]
-fn priority_of_a_rule_fills_rule_0_only_if_the_pod_has_none() {
-    let data = context_data(vec![in_pool("hybrid", Grant::Priority(7))]);
-    let ctx = data.context();
-    for (pod, priority, cost) in [
-        (on("hybrid"), 7, 0),
-        (Facts { priority: Some(2), ..on("hybrid") }, 2, 0),
-        (Facts { priority: Some(0), ..on("hybrid") }, 0, 0),
-        (Facts { cost: Some(-4), ..on("hybrid") }, 7, -4),
-        (on("spot"), 0, 0),
-        (on("gone"), 0, 0),
-        (on("unread"), 0, 0),
-        (unassigned(), 0, 0),
+fn a_grant_fills_its_rule_only_if_the_pod_has_no_value_of_its_own() {
+    let (priority, cost) = (
+        |value| Facts { priority: Some(value), ..on("hybrid") },
+        |value| Facts { cost: Some(value), ..on("hybrid") },
+    );
+    for (grant, pod, expected) in [
+        (Grant::Priority(7), on("hybrid"), (7, 0)),
+        (Grant::Priority(7), priority(2), (2, 0)),
+        (Grant::Priority(7), priority(0), (0, 0)),
+        (Grant::Priority(7), cost(-4), (7, -4)),
+        (Grant::Priority(7), on("spot"), (0, 0)),
+        (Grant::Priority(7), on("gone"), (0, 0)),
+        (Grant::Priority(7), on("unread"), (0, 0)),
+        (Grant::Priority(7), unassigned(), (0, 0)),
+        (Grant::Cost(-100), on("hybrid"), (0, -100)),
+        (Grant::Cost(-100), cost(3), (0, 3)),
+        (Grant::Cost(-100), cost(0), (0, 0)),
+        (Grant::Cost(-100), priority(5), (5, -100)),
+        (Grant::Cost(-100), on("spot"), (0, 0)),
     ] {
-        let key = key(&pod, &ctx);
-        assert_eq!((key.priority(), key.cost()), (priority, cost), "{pod:?}");
-    }
-}
-
-#[test]
-fn cost_of_a_rule_fills_rule_4_only_if_the_pod_has_none() {
-    let data = context_data(vec![in_pool("hybrid", Grant::Cost(-100))]);
-    let ctx = data.context();
-    for (pod, priority, cost) in [
-        (on("hybrid"), 0, -100),
-        (Facts { cost: Some(3), ..on("hybrid") }, 0, 3),
-        (Facts { cost: Some(0), ..on("hybrid") }, 0, 0),
-        (Facts { priority: Some(5), ..on("hybrid") }, 5, -100),
-        (on("spot"), 0, 0),
-    ] {
-        let key = key(&pod, &ctx);
-        assert_eq!((key.priority(), key.cost()), (priority, cost), "{pod:?}");
+        let data = context_data(vec![in_pool("hybrid", grant)]);
+        let key = key(&pod, &data.context());
+        assert_eq!((key.priority(), key.cost()), expected, "{grant:?} {pod:?}");
     }
 }
 
@@ -201,26 +199,22 @@ fn nodes_are_requested_only_if_a_rule_reads_them() {
     ];
     let by_priority = || in_pool("hybrid", Grant::Priority(1));
     let by_cost = || in_pool("hybrid", Grant::Cost(1));
-    let table: Vec<(&str, Vec<NodeRule>, Vec<&str>)> = vec![
-        ("no rules", vec![], vec![]),
-        ("empty rule", vec![gives(1)], vec![]),
-        ("unassigned only", vec![NodeRule { unassigned: Some(true), ..gives(1) }], vec![]),
-        ("never matches", vec![NodeRule { unassigned: Some(true), ..by_priority() }], vec![]),
-        ("priority", vec![by_priority()], vec!["has-cost", "unread"]),
-        ("cost", vec![by_cost()], vec!["has-priority", "unread"]),
-        ("both", vec![by_priority(), by_cost()], vec!["has-cost", "has-priority", "unread"]),
-        ("cordoned", vec![NodeRule { unschedulable: Some(true), ..gives(1) }], vec!["has-cost", "unread"]),
-        (
-            "taint",
-            vec![NodeRule { taint_keys: vec!["spot".to_owned()], ..gives(1) }],
-            vec!["has-cost", "unread"],
-        ),
-        ("assigned", vec![NodeRule { unassigned: Some(false), ..gives(1) }], vec!["has-cost", "unread"]),
+    let table = [
+        ("no rules", vec![], ""),
+        ("empty rule", vec![gives(1)], ""),
+        ("unassigned only", vec![with("unassigned")], ""),
+        ("never matches", vec![NodeRule { unassigned: Some(true), ..by_priority() }], ""),
+        ("priority", vec![by_priority()], "has-cost unread"),
+        ("cost", vec![by_cost()], "has-priority unread"),
+        ("both", vec![by_priority(), by_cost()], "has-cost has-priority unread"),
+        ("cordoned", vec![with("cordoned")], "has-cost unread"),
+        ("taint", vec![with("tainted spot")], "has-cost unread"),
+        ("assigned", vec![with("assigned")], "has-cost unread"),
     ];
     for (name, rules, expected) in table {
         let data = context_data(rules);
         let missing = missing_nodes(&pods, &data.rules, &data.nodes);
-        assert_eq!(missing.iter().map(Arc::as_ref).collect::<Vec<_>>(), expected, "{name}");
+        assert_eq!(missing.iter().map(Arc::as_ref).collect::<Vec<_>>().join(" "), expected, "{name}");
     }
 }
 

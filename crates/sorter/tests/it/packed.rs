@@ -1,10 +1,11 @@
-//! The packed order is the order of the unpacked rules, also for the numbers and times at the ends of their ranges.
+//! The packed order is that of the unpacked rules, which are tuples of numbers and so have a total order, also for the numbers and times at the ends of their ranges.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use ordereddeployment_sorter::{
-    Context, Facts, Key, Nodes, Phase, Pods, Ranks, Rule, key, missing_nodes, reason,
+    Context, Facts, Key, Nodes, Phase, Pods, Ranks, Rule, key, missing_nodes, reason, why,
 };
 use proptest::prelude::*;
 
@@ -90,6 +91,7 @@ fn check(pods: &[Facts], data: &ContextData) -> Result<(), TestCaseError> {
     for (one, expected) in packed.iter().zip(&unpacked) {
         for (other, expected_other) in packed.iter().zip(&unpacked) {
             prop_assert_eq!(one.cmp(other), expected.cmp(expected_other));
+            prop_assert_eq!(one == other, one.cmp(other) == Ordering::Equal);
         }
         prop_assert_eq!(
             (one.priority(), one.cost(), one.rank()),
@@ -145,6 +147,31 @@ proptest! {
         sorted.sort_unstable_by_key(|uid| uid.as_bytes());
         sorted.truncate(count);
         prop_assert_eq!(found, sorted);
+    }
+
+    #[test]
+    fn only_the_first_of_two_pods_has_a_reason(
+        a in like_others(), b in like_others(), data in context_data(),
+    ) {
+        let ctx = data.context();
+        let (one, other) = (key(&a, &ctx), key(&b, &ctx));
+        let rule = reason(&one, &other);
+        prop_assert_eq!(rule.is_some(), one < other);
+        let why = why(&a, &one, Some(&other));
+        prop_assert_eq!(why.rule, rule);
+        let own = format!("priority {}", one.priority());
+        prop_assert!(why.to_string().starts_with(&own), "{}", why);
+        // The delete priority is the first criterion.
+        prop_assert_eq!(rule == Some(Rule::DeletePriority), one.priority() > other.priority());
+    }
+
+    #[test]
+    fn nodes_that_are_not_requested_change_nothing(pods in distinct(8), data in context_data()) {
+        let mut known = data.clone();
+        let missing = missing_nodes(&pods, &data.rules, &Nodes::new());
+        known.nodes.retain(|name, _| missing.contains(name));
+        let keys = |data: &ContextData| keys(&pods, &data.context());
+        prop_assert_eq!(keys(&known), keys(&data));
     }
 
     #[test]

@@ -5,105 +5,147 @@ use ordereddeployment_sorter::{
     Context, Facts, Grant, NodeFacts, NodeRule, Nodes, Phase, Ranks, Rule, key, reason, why,
 };
 
+use crate::generate::{ContextData, ago, now, pod, seconds};
 use crate::order::order;
 
-use crate::generate::{ContextData, ago, now, pod, seconds};
+/// A plain pod with these changes: `priority=5 node=- ready-for=5s`. A time is an age: in seconds with an `s`, or in nanoseconds, which may
+/// be a power of two and one less.
+fn changed(uid: &str, changes: &str) -> Facts {
+    let mut pod = pod(uid);
+    for (name, value) in changes.split_whitespace().map(|change| change.split_once('=').unwrap()) {
+        let number = || value.parse::<i32>().unwrap();
+        match name {
+            "priority" => pod.priority = Some(number()),
+            "cost" => pod.cost = Some(number()),
+            "node" => pod.node = (value != "-").then(|| value.into()),
+            "phase" => pod.phase = Phase::of(value),
+            "ready" => pod.ready = value == "yes",
+            "ready-for" => pod.ready_since = time(value),
+            "age" => pod.created = time(value),
+            "restarts" => pod.restarts = number(),
+            "sidecar-restarts" => pod.sidecar_restarts = number(),
+            _ => panic!("no change: {name}"),
+        }
+    }
+    pod
+}
 
-/// A line of a table: the pod that sorts first, the other one, and the text.
-struct Line(fn(&mut Facts), fn(&mut Facts), &'static str);
+fn time(age: &str) -> Option<Timestamp> {
+    let power = |text: &str| 1_i128 << text.parse::<u32>().unwrap();
+    match (age.strip_prefix("2^"), age.strip_suffix('s')) {
+        _ if age == "none" => None,
+        _ if age == "longest" => Some(Timestamp::MIN),
+        (Some(text), _) => match text.strip_suffix("-1") {
+            Some(text) => ago(power(text) - 1),
+            None => ago(power(text)),
+        },
+        (_, Some(text)) => ago(seconds(text.parse().unwrap())),
+        _ => ago(age.parse().unwrap()),
+    }
+}
 
-/// The first pod has the larger UID and is second in the input, so that no line succeeds by rule 9 or by chance.
-fn check(data: &ContextData, rule: Rule, lines: &[Line]) {
+/// A line of the table is `first pod | other pod | text`. The first pod has the larger UID and is second in the input, so that no line
+/// succeeds by rule 9 or by chance.
+fn check(data: &ContextData, rule: Rule, table: &str) {
     let ctx = data.context();
-    for Line(one, other, words) in lines {
-        let (mut first, mut second) = (pod("z"), pod("a"));
-        one(&mut first);
-        other(&mut second);
+    for line in table.trim().lines() {
+        let [one, other, words] = line.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
+            panic!("no line: {line}")
+        };
+        let (first, second) = (changed("z", one), changed("a", other));
         let places: Vec<usize> =
             order(&[second.clone(), first.clone()], &ctx).iter().map(|placed| placed.index).collect();
-        assert_eq!(places, [1, 0], "{words}: {first:?} goes before {second:?}");
+        assert_eq!(places, [1, 0], "{line}");
         let (pod, first, second) = (&first, key(&first, &ctx), key(&second, &ctx));
-        assert_eq!(reason(&first, &second), Some(rule), "{words}");
-        assert_eq!(reason(&second, &first), None, "{words}");
+        assert_eq!(reason(&first, &second), Some(rule), "{line}");
+        assert_eq!(reason(&second, &first), None, "{line}");
         let why = why(pod, &first, Some(&second));
         let text = match rule {
-            Rule::DeletePriority => (*words).to_owned(),
+            Rule::DeletePriority => words.to_owned(),
             _ => format!("priority 0, {words}"),
         };
         assert_eq!((why.rule, why.to_string()), (Some(rule), text));
     }
 }
 
-fn plain(rule: Rule, lines: &[Line]) {
-    check(&ContextData::plain(), rule, lines);
-}
-
-const SAME: fn(&mut Facts) = |_| {};
-
 #[test]
-fn rule_0_larger_delete_priority_is_first_and_missing_is_zero() {
-    plain(
-        Rule::DeletePriority,
-        &[
-            Line(|p| p.priority = Some(5), SAME, "priority 5 > 0"),
-            Line(|p| p.priority = Some(5), |p| p.priority = Some(3), "priority 5 > 3"),
-            Line(SAME, |p| p.priority = Some(-1), "priority 0 > -1"),
-            Line(
-                |p| p.priority = Some(i32::MAX),
-                |p| p.priority = Some(i32::MIN),
-                "priority 2147483647 > -2147483648",
-            ),
-            Line(|p| p.priority = Some(1), |p| p.node = None, "priority 1 > 0"),
-            Line(|p| p.priority = Some(1), |p| p.cost = Some(-9), "priority 1 > 0"),
-        ],
-    );
-}
-
-#[test]
-fn ready_pod_of_higher_priority_is_before_crashing_pod() {
-    plain(
-        Rule::DeletePriority,
-        &[Line(
-            |p| p.priority = Some(5),
-            |p| {
-                p.ready = false;
-                p.restarts = 100;
-            },
-            "priority 5 > 0",
-        )],
-    );
-}
-
-#[test]
-fn rule_1_unassigned_pod_is_before_assigned_pod() {
-    plain(
-        Rule::Unassigned,
-        &[
-            Line(|p| p.node = None, SAME, "no node"),
-            Line(|p| p.node = None, |p| p.phase = Phase::Pending, "no node"),
-            Line(
-                |p| {
-                    p.node = None;
-                    p.cost = Some(100);
-                },
-                SAME,
-                "no node",
-            ),
-        ],
-    );
-}
-
-#[test]
-fn rule_2_pending_is_before_unknown_before_running() {
-    plain(
-        Rule::Phase,
-        &[
-            Line(|p| p.phase = Phase::Pending, SAME, "Pending before Running"),
-            Line(|p| p.phase = Phase::Pending, |p| p.phase = Phase::Unknown, "Pending before Unknown"),
-            Line(|p| p.phase = Phase::Unknown, SAME, "Unknown before Running"),
-            Line(|p| p.phase = Phase::Unknown, |p| p.ready = false, "Unknown before Running"),
-        ],
-    );
+fn each_rule_decides_by_its_values_before_the_rules_below_it() {
+    let tables = [
+        // The larger delete priority is first, and a missing one is 0. A crashing pod of a lower priority stays.
+        (
+            Rule::DeletePriority,
+            "priority=5 | | priority 5 > 0
+             priority=5 | priority=3 | priority 5 > 3
+             | priority=-1 | priority 0 > -1
+             priority=2147483647 | priority=-2147483648 | priority 2147483647 > -2147483648
+             priority=1 | node=- | priority 1 > 0
+             priority=1 | cost=-9 | priority 1 > 0
+             priority=5 | ready=no restarts=100 | priority 5 > 0",
+        ),
+        (
+            Rule::Unassigned,
+            "node=- | | no node
+             node=- | phase=Pending | no node
+             node=- cost=100 | | no node",
+        ),
+        (
+            Rule::Phase,
+            "phase=Pending | | Pending before Running
+             phase=Pending | phase=Unknown | Pending before Unknown
+             phase=Unknown | | Unknown before Running
+             phase=Unknown | ready=no | Unknown before Running",
+        ),
+        (
+            Rule::NotReady,
+            "ready=no age=9000s | | not ready
+             ready=no | cost=-100 | not ready",
+        ),
+        // The lower deletion cost is first, and a missing one is 0.
+        (
+            Rule::DeletionCost,
+            "cost=-100 | | cost -100 < 0
+             | cost=1 | cost 0 < 1
+             cost=-2147483648 | cost=2147483647 | cost -2147483648 < 2147483647
+             cost=-1 | ready-for=1 | cost -1 < 0",
+        ),
+        // A pod that is ready for less time is first, by buckets.
+        (
+            Rule::ReadyTime,
+            "ready-for=5s | | ready for less time
+             ready-for=none | ready-for=-5 | no ready time
+             ready-for=0 | ready-for=1 | ready for less time
+             ready-for=-7s | ready-for=1 | ready for less time
+             ready-for=1 | ready-for=2 | ready for less time
+             ready-for=2^37-1 | ready-for=2^37 | ready for less time
+             ready-for=5s | restarts=9 | ready for less time",
+        ),
+        // Restarts decide between ready times of one bucket; now and the future share one. The time of turning unready is not compared.
+        (
+            Rule::Restarts,
+            "restarts=3 | restarts=1 | restarts 3 > 1
+             restarts=1 | sidecar-restarts=9 | restarts 1 > 0
+             restarts=1 | age=1 | restarts 1 > 0
+             restarts=1 ready-for=2^38-1 | ready-for=2^37 | restarts 1 > 0
+             restarts=1 ready-for=0 | ready-for=-60s | restarts 1 > 0
+             restarts=1 ready=no | ready=no ready-for=1 | restarts 1 > 0",
+        ),
+        (
+            Rule::SidecarRestarts,
+            "sidecar-restarts=2 | | sidecar restarts 2 > 0
+             sidecar-restarts=1 | age=1 | sidecar restarts 1 > 0",
+        ),
+        // The newer pod is first, by buckets.
+        (
+            Rule::CreationTime,
+            "age=5s | | newer
+             age=none | age=-5 | no creation time
+             age=0 | age=1 | newer
+             age=2^37-1 | age=2^37 | newer",
+        ),
+    ];
+    for (rule, table) in tables {
+        check(&ContextData::plain(), rule, table);
+    }
 }
 
 #[test]
@@ -120,207 +162,45 @@ fn any_other_phase_counts_as_pending() {
 }
 
 #[test]
-fn rule_3_older_unready_pod_is_before_newer_ready_pod() {
-    plain(
-        Rule::NotReady,
-        &[
-            Line(
-                |p| {
-                    p.ready = false;
-                    p.created = ago(seconds(9000));
-                },
-                SAME,
-                "not ready",
-            ),
-            Line(|p| p.ready = false, |p| p.cost = Some(-100), "not ready"),
-        ],
-    );
-}
-
-#[test]
-fn rule_4_lower_deletion_cost_is_first_and_missing_is_zero() {
-    plain(
-        Rule::DeletionCost,
-        &[
-            Line(|p| p.cost = Some(-100), SAME, "cost -100 < 0"),
-            Line(SAME, |p| p.cost = Some(1), "cost 0 < 1"),
-            Line(|p| p.cost = Some(i32::MIN), |p| p.cost = Some(i32::MAX), "cost -2147483648 < 2147483647"),
-            Line(|p| p.cost = Some(-1), |p| p.ready_since = ago(1), "cost -1 < 0"),
-        ],
-    );
-}
-
-fn on(node: &str) -> Facts {
-    Facts { node: Some(node.into()), ..pod("r") }
-}
-
-#[test]
 fn rule_5_pod_that_shares_its_node_is_before_pod_alone() {
-    let unassigned = Facts { node: None, ..pod("u") };
-    let related = [
-        on("n1"),
-        on("n2"),
-        on("n2"),
-        on("n2"),
-        on("n2"),
-        on("n3"),
-        on("n3"),
-        unassigned.clone(),
-        unassigned,
-    ];
+    let related = ["n1", "n2", "n2", "n2", "n2", "n3", "n3", "-", "-"];
+    let related = related.map(|node| changed("r", &format!("node={node}")));
     let data = ContextData { ranks: Ranks::of(&related), ..ContextData::plain() };
     check(
         &data,
         Rule::Rank,
-        &[
-            Line(|p| p.node = Some("n2".into()), SAME, "pods on its node 4 > 1"),
-            Line(|p| p.node = Some("n2".into()), |p| p.node = Some("n3".into()), "pods on its node 4 > 2"),
-            Line(SAME, |p| p.node = Some("elsewhere".into()), "pods on its node 1 > 0"),
-            Line(|p| p.node = Some("n2".into()), |p| p.ready_since = ago(1), "pods on its node 4 > 1"),
-        ],
+        "node=n2 | | pods on its node 4 > 1
+         node=n2 | node=n3 | pods on its node 4 > 2
+         | node=elsewhere | pods on its node 1 > 0
+         node=n2 | ready-for=1 | pods on its node 4 > 1",
     );
     // Unassigned pods share no node.
     let ctx = data.context();
-    assert_eq!(key(&Facts { node: None, ..pod("a") }, &ctx).rank(), 0);
-    assert_eq!(key(&on("n2"), &ctx).rank(), 4);
-}
-
-#[test]
-fn sets_without_an_owner_have_no_ranks() {
-    let data = ContextData::plain();
-    assert_eq!(key(&pod("a"), &data.context()).rank(), 0);
+    assert_eq!(key(&changed("a", "node=-"), &ctx).rank(), 0);
+    assert_eq!(key(&changed("r", "node=n2"), &ctx).rank(), 4);
+    // Sets without an owner have no ranks.
+    assert_eq!(key(&pod("a"), &ContextData::plain().context()).rank(), 0);
     assert_eq!(Ranks::of([]), Ranks::none());
 }
 
 #[test]
-fn rule_6_pod_ready_for_less_time_is_first_by_buckets() {
-    plain(
-        Rule::ReadyTime,
-        &[
-            Line(|p| p.ready_since = ago(seconds(5)), SAME, "ready for less time"),
-            Line(|p| p.ready_since = None, |p| p.ready_since = ago(-5), "no ready time"),
-            Line(|p| p.ready_since = ago(0), |p| p.ready_since = ago(1), "ready for less time"),
-            Line(|p| p.ready_since = ago(-seconds(7)), |p| p.ready_since = ago(1), "ready for less time"),
-            Line(|p| p.ready_since = ago(1), |p| p.ready_since = ago(2), "ready for less time"),
-            Line(
-                |p| p.ready_since = ago((1 << 37) - 1),
-                |p| p.ready_since = ago(1 << 37),
-                "ready for less time",
-            ),
-            Line(|p| p.ready_since = ago(seconds(5)), |p| p.restarts = 9, "ready for less time"),
-        ],
-    );
-}
-
-#[test]
-fn restarts_decide_between_ready_times_of_one_bucket() {
-    plain(
-        Rule::Restarts,
-        &[
-            Line(
-                |p| {
-                    p.restarts = 1;
-                    p.ready_since = ago((1 << 38) - 1);
-                },
-                |p| p.ready_since = ago(1 << 37),
-                "restarts 1 > 0",
-            ),
-            // Now and the future share one bucket.
-            Line(
-                |p| {
-                    p.restarts = 1;
-                    p.ready_since = ago(0);
-                },
-                |p| p.ready_since = ago(-seconds(60)),
-                "restarts 1 > 0",
-            ),
-        ],
-    );
-}
-
-#[test]
-fn the_longest_age_a_timestamp_allows_has_a_bucket() {
-    let data = ContextData { now: Some(Timestamp::MAX), ..ContextData::plain() };
-    check(
-        &data,
-        Rule::ReadyTime,
-        &[Line(SAME, |p| p.ready_since = Some(Timestamp::MIN), "ready for less time")],
-    );
-}
-
-#[test]
-fn time_of_turning_unready_is_not_compared() {
-    plain(
-        Rule::Restarts,
-        &[Line(
-            |p| {
-                p.ready = false;
-                p.restarts = 1;
-            },
-            |p| {
-                p.ready = false;
-                p.ready_since = ago(1);
-            },
-            "restarts 1 > 0",
-        )],
-    );
-}
-
-#[test]
-fn rule_7_more_restarts_are_first_and_sidecars_are_second() {
-    plain(
-        Rule::Restarts,
-        &[
-            Line(|p| p.restarts = 3, |p| p.restarts = 1, "restarts 3 > 1"),
-            Line(|p| p.restarts = 1, |p| p.sidecar_restarts = 9, "restarts 1 > 0"),
-            Line(|p| p.restarts = 1, |p| p.created = ago(1), "restarts 1 > 0"),
-        ],
-    );
-    plain(
-        Rule::SidecarRestarts,
-        &[
-            Line(|p| p.sidecar_restarts = 2, SAME, "sidecar restarts 2 > 0"),
-            Line(|p| p.sidecar_restarts = 1, |p| p.created = ago(1), "sidecar restarts 1 > 0"),
-        ],
-    );
-}
-
-#[test]
-fn rule_8_newer_pod_is_first_by_buckets() {
-    plain(
-        Rule::CreationTime,
-        &[
-            Line(|p| p.created = ago(seconds(5)), SAME, "newer"),
-            Line(|p| p.created = None, |p| p.created = ago(-5), "no creation time"),
-            Line(|p| p.created = ago(0), |p| p.created = ago(1), "newer"),
-            Line(|p| p.created = ago((1 << 37) - 1), |p| p.created = ago(1 << 37), "newer"),
-        ],
-    );
-}
-
-#[test]
-fn without_a_now_exact_times_are_compared_newest_first() {
+fn times_without_a_now_are_compared_exactly_and_the_longest_age_has_a_bucket() {
     let data = ContextData { now: None, ..ContextData::plain() };
     check(
         &data,
         Rule::ReadyTime,
-        &[
-            Line(
-                |p| p.ready_since = ago(1 << 37),
-                |p| p.ready_since = ago((1 << 37) + 1),
-                "ready for less time",
-            ),
-            Line(|p| p.ready_since = None, |p| p.ready_since = ago(-seconds(9)), "no ready time"),
-        ],
+        "ready-for=2^37-1 | ready-for=2^37 | ready for less time
+         ready-for=2^37 | ready-for=137438953473 | ready for less time
+         ready-for=none | ready-for=-9s | no ready time",
     );
     check(
         &data,
         Rule::CreationTime,
-        &[
-            Line(|p| p.created = ago(1 << 37), |p| p.created = ago((1 << 37) + 1), "newer"),
-            Line(|p| p.created = None, |p| p.created = ago(-seconds(9)), "no creation time"),
-        ],
+        "age=2^37 | age=137438953473 | newer
+         age=none | age=-9s | no creation time",
     );
+    let data = ContextData { now: Some(Timestamp::MAX), ..ContextData::plain() };
+    check(&data, Rule::ReadyTime, "| ready-for=longest | ready for less time");
 }
 
 #[test]
