@@ -16,6 +16,7 @@ mod fuzz;
 mod migration;
 mod model;
 mod pauses;
+mod play;
 mod properties;
 mod replica_sets;
 mod reports;

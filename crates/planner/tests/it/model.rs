@@ -45,6 +45,8 @@ pub(crate) struct Cluster {
     pub(crate) dry_runs: usize,
     /// How many decisions were applied.
     pub(crate) steps: usize,
+    /// Names of the pods that got a pause point, from the first.
+    pub(crate) marked: Vec<String>,
     reached: BTreeSet<Arc<str>>,
 }
 
@@ -121,6 +123,7 @@ impl Cluster {
             made: 0,
             dry_runs: 0,
             steps: 0,
+            marked: Vec::new(),
             reached: BTreeSet::new(),
         }
     }

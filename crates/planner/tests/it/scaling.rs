@@ -1,232 +1,149 @@
 //! Scaling: outside a rollout, in one, held and paused.
 
-use ordereddeployment_api::PausePoint;
 use ordereddeployment_planner::Purpose;
 use serde_json::json;
 
 use crate::model::Cluster;
+use crate::play::{histories, recreate, rolling};
 
 fn ten() -> Cluster {
-    Cluster::running(&json!({
-        "replicas": 10,
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
-    }))
-}
-
-#[test]
-fn a_scale_down_deletes_the_first_of_the_order() {
-    let mut cluster = ten();
-    cluster.pod(6).facts.priority = Some(9);
-    let name = cluster.pod(6).name.clone();
-    cluster.edit(|spec| spec.replicas = 9);
-    cluster.settle();
-    assert_eq!(cluster.deleted, [(name, Purpose::Scale)]);
-    assert!(cluster.is_complete());
-    cluster.edit(|spec| spec.replicas = 12);
-    cluster.settle();
-    assert_eq!(cluster.of_image("v1"), 12);
-}
-
-#[test]
-fn a_scale_down_of_a_paused_object_without_a_rollout_deletes_the_first_of_the_order() {
-    let mut cluster = ten();
-    cluster.edit(|spec| spec.paused = true);
-    cluster.settle();
-    // Two available pods are first in the order, and few are available.
-    cluster.prioritize(&[9, 8]);
-    for unready in 2..10 {
-        cluster.pod(unready).facts.ready = false;
-    }
-    let names = [0, 1].map(|index| (cluster.pod(index).name.clone(), Purpose::Scale));
-    cluster.edit(|spec| spec.replicas = 8);
-    cluster.step();
-    assert_eq!(cluster.deleted, names);
-}
-
-#[test]
-fn zero_replicas_allow_no_pod_and_a_rollout_at_zero_completes() {
-    let mut cluster = ten();
-    cluster.edit(|spec| spec.replicas = 0);
-    cluster.set_image("v2");
-    cluster.settle();
-    assert_eq!(cluster.active().count(), 0);
-    assert!(cluster.is_complete());
-    cluster.edit(|spec| spec.replicas = 3);
-    cluster.settle();
-    assert_eq!(cluster.of_image("v2"), 3);
-}
-
-#[test]
-fn scaling_while_held_keeps_the_split_and_never_advances_the_release() {
-    let mut cluster = ten();
-    cluster.prioritize(&[5, 5, 3]);
-    let held = cluster.pause_at(2, PausePoint::Before);
-    cluster.set_image("v2");
-    cluster.settle();
-    for (replicas, split) in
-        [(5, (4, 1)), (0, (0, 0)), (10, (8, 2)), (20, (16, 4)), (1, (1, 0)), (10, (8, 2))]
-    {
-        cluster.edit(|spec| spec.replicas = replicas);
-        cluster.settle();
-        assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), split, "{replicas} replicas");
-        assert!(cluster.status().hold.is_some());
-        if replicas == 5 {
-            assert!(cluster.active().any(|pod| pod.name == held), "the held pod goes last");
-        }
-    }
-    cluster.resume();
-    cluster.settle();
-    assert_eq!(cluster.of_image("v2"), 10);
-}
-
-#[test]
-fn scaling_while_paused_keeps_the_split() {
-    let mut cluster = ten();
-    cluster.set_image("v2");
-    for _ in 0..9 {
-        cluster.step();
-        cluster.tick(1);
-    }
-    cluster.edit(|spec| spec.paused = true);
-    cluster.settle();
-    let split = |cluster: &Cluster| (cluster.of_image("v1"), cluster.of_image("v2"));
-    let before = split(&cluster);
-    assert!(before.0 > 0 && before.1 > 0, "{before:?}");
-    cluster.edit(|spec| spec.replicas = 0);
-    cluster.settle();
-    assert_eq!(split(&cluster), (0, 0));
-    cluster.edit(|spec| spec.replicas = 10);
-    cluster.settle();
-    assert_eq!(split(&cluster), before);
-    cluster.edit(|spec| spec.paused = false);
-    cluster.settle();
-    assert_eq!(cluster.of_image("v2"), 10);
+    rolling(10, 1, 1, "")
 }
 
 /// Eight old and two new pods, held.
 fn held() -> Cluster {
     let mut cluster = ten();
-    cluster.prioritize(&[5, 5, 3]);
-    cluster.pause_at(2, PausePoint::Before);
-    cluster.set_image("v2");
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (8, 2));
+    cluster.play("priorities 5 5 3, mark before #2, image v2 => held=mark v1=8 v2=2");
     cluster
 }
 
-#[test]
-fn replicas_changed_together_with_paused_are_scaled() {
-    for replicas in [5, 14] {
-        let mut cluster = ten();
-        cluster.edit(|spec| {
-            spec.paused = true;
-            spec.replicas = replicas;
-        });
-        cluster.settle();
-        assert_eq!(cluster.active().count(), usize::try_from(replicas).unwrap());
-    }
-}
-
-#[test]
-fn replicas_changed_together_with_a_resume_are_scaled_in_proportion_first() {
-    let mut cluster = held();
-    let before = cluster.deleted.len();
-    cluster.edit(|spec| spec.replicas = 5);
-    cluster.resume();
-    cluster.rest();
-    let first: Vec<_> = cluster.deleted[before..].iter().take(4).map(|(_, purpose)| *purpose).collect();
-    assert_eq!(first, [Purpose::Scale; 4], "ten pods become six");
-}
-
-#[test]
-fn replicas_changed_together_with_the_end_of_paused_are_scaled_in_proportion_first() {
-    let mut cluster = ten();
-    cluster.broken.insert("v2".into());
-    cluster.set_image("v2");
-    cluster.settle();
-    cluster.edit(|spec| spec.paused = true);
-    cluster.settle();
-    let split = |cluster: &Cluster| (cluster.of_image("v1"), cluster.of_image("v2"));
-    assert_eq!(split(&cluster), (9, 2));
+/// The same with InOrder.
+fn in_order(mut cluster: Cluster) -> Cluster {
     cluster.edit(|spec| {
-        spec.paused = false;
-        spec.replicas = 5;
+        spec.deletion_order = Some(serde_json::from_value(json!({"unavailablePods": "InOrder"})).unwrap());
     });
-    let before = cluster.deleted.len();
-    cluster.rest();
-    let first: Vec<_> = cluster.deleted[before..].iter().take(5).map(|(_, purpose)| *purpose).collect();
-    assert_eq!(first, [Purpose::Scale; 5], "eleven pods become six");
+    cluster
+}
+
+histories! {
+    zero_replicas_allow_no_pod_and_a_rollout_at_zero_completes:
+        ten() => "
+            scale 0, image v2 => active=0 complete
+            scale 3 => v2=3";
+    // `delete marked` checks that the held pod goes last.
+    scaling_while_held_keeps_the_split_and_never_advances_the_release:
+        held() => "
+            scale 5 => v1=4 v2=1 held
+            delete marked => v1=4 v2=1 held
+            scale 0 => active=0 held
+            scale 10 => v1=8 v2=2 held
+            scale 20 => v1=16 v2=4 held
+            scale 1 => v1=1 v2=0 held
+            scale 10 => v1=8 v2=2 held
+            resume => v2=10";
+    replicas_changed_together_with_paused_are_scaled:
+        ten() => "pause, scale 5 => active=5" | "pause, scale 14 => active=14";
+    a_new_template_while_paused_at_no_replicas_restores_the_revision_that_served:
+        held() => "
+            pause
+            scale 0
+            image v3
+            image v4
+            scale 10 => v1=10 v2=0";
+    // After the new template the pods of v2 are the old ones.
+    a_new_template_while_paused_moves_no_pod:
+        held() => "
+            pause, scale 1 => v1=1 v2=0 deleted=11
+            image v1 => v1=1 v2=0 deleted=11",
+        // Nor of a set that had none before.
+        rolling(0, 1, 0, "") => "
+            image v2
+            pause
+            scale 1 => v2=1
+            image v1 => v1=0 v2=1";
+    replicas_reverted_while_paused_are_scaled_although_the_first_scaling_never_ended:
+        rolling(0, 1, 0, "") => "
+            scale 1, until active=1
+            pause, step
+            scale 0, image v2 => active=0";
+    a_pause_creates_no_surge_pod_after_the_surge_was_lowered:
+        ten() => "
+            broken v2, image v2
+            pause
+            bounds 0 1, delete #0 => v1=8 v2=2";
+    pods_lost_just_before_a_pause_are_replaced_in_it:
+        rolling(4, 1, 0, ""), recreate(4, "") => "delete #0 #1, pause => v1=4";
+    a_resume_while_paused_at_no_replicas_keeps_the_split:
+        held() => "
+            pause
+            scale 0
+            resume => free
+            scale 10 => v1=8 v2=2";
+    // The set of v3 does not exist yet: the only existing set fills the gap.
+    pods_that_replaced_a_deleted_set_while_paused_stay_in_the_hold_after_it:
+        rolling(3, 1, 0, "") => "
+            image v2
+            priorities 9, mark before #0, image v3, step 2 => held
+            pause, delete set v2 => v1=3 v3=0
+            unpause => held v1=3 v3=0
+            resume => v3=3";
+    // There are five pods, and six are wanted.
+    a_pause_that_begins_before_the_new_set_is_created_fills_the_largest_old_one:
+        in_order(rolling(6, 2, 0, "")) => "
+            broken v2, image v2 => v1=6 v2=2
+            delete 3 v1, pause, image v3 => v1=4 v2=2 v3=0";
 }
 
 #[test]
-fn a_new_template_while_paused_at_no_replicas_restores_the_revision_that_served() {
-    let mut cluster = held();
-    cluster.edit(|spec| spec.paused = true);
-    cluster.settle();
-    cluster.edit(|spec| spec.replicas = 0);
-    cluster.settle();
-    for image in ["v3", "v4"] {
-        cluster.set_image(image);
-        cluster.settle();
+fn scaling_while_paused_keeps_the_split() {
+    let mut cluster = ten();
+    cluster.play("image v2, unseen");
+    for _ in 0..9 {
+        cluster.step();
+        cluster.tick(1);
     }
-    cluster.edit(|spec| spec.replicas = 10);
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (10, 0));
+    cluster.play("pause => v1>0 v2>0");
+    let before = [cluster.of_image("v1"), cluster.of_image("v2")];
+    cluster.play("scale 0 => active=0\n scale 10");
+    assert_eq!([cluster.of_image("v1"), cluster.of_image("v2")], before);
+    cluster.play("unpause => v2=10");
 }
 
 #[test]
-fn a_new_template_while_paused_moves_no_pod() {
-    let mut cluster = held();
-    cluster.edit(|spec| spec.paused = true);
-    cluster.edit(|spec| spec.replicas = 1);
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (1, 0));
-    let before = cluster.deleted.len();
-    // Now the pods of v2 are the old ones.
-    cluster.set_image("v1");
-    cluster.settle();
-    assert_eq!(cluster.deleted.len(), before);
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (1, 0));
+fn a_scale_down_deletes_the_first_of_the_order() {
+    let mut cluster = ten();
+    let name = cluster.pod(6).name.clone();
+    cluster.play("priority 9 #6, scale 9 => complete");
+    assert_eq!(cluster.deleted, [(name, Purpose::Scale)]);
+    cluster.play("scale 12 => v1=12");
+    // Also while paused, where two available pods are first in the order and few are available.
+    let mut cluster = ten();
+    let names = [0, 1].map(|index| (cluster.pod(index).name.clone(), Purpose::Scale));
+    cluster.play("pause\n priorities 9 8, unready #2 #3 #4 #5 #6 #7 #8 #9, scale 8, step");
+    assert_eq!(cluster.deleted, names);
+}
+
+#[test]
+fn replicas_changed_together_with_the_end_of_a_hold_or_a_pause_are_scaled_in_proportion_first() {
+    let mut paused = ten();
+    paused.play("broken v2, image v2\n pause => v1=9 v2=2");
+    for (mut cluster, end, pods) in [(held(), "resume", 4), (paused, "unpause", 5)] {
+        let before = cluster.deleted.len();
+        cluster.play(&format!("scale 5, {end}, rest"));
+        let first = cluster.deleted[before..].iter().take(pods).map(|(_, purpose)| *purpose);
+        assert_eq!(first.collect::<Vec<_>>(), vec![Purpose::Scale; pods], "six are left");
+    }
 }
 
 #[test]
 fn a_scale_up_in_a_rollout_creates_no_more_updated_pods_than_replicas() {
-    let mut cluster = Cluster::running(&json!({
-        "replicas": 4,
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 4, "maxUnavailable": 0}},
-    }));
-    cluster.broken.insert("v2".into());
-    cluster.set_image("v2");
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (4, 4));
-    let now = cluster.now;
-    for pod in cluster.pods.iter_mut().skip(5) {
-        pod.facts.ready = true;
-        pod.facts.ready_since = Some(now);
-    }
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (1, 4));
-    cluster.edit(|spec| spec.replicas = 5);
-    cluster.settle();
+    let mut cluster = rolling(4, 4, 0, "");
+    cluster.play(
+        "broken v2, image v2 => v1=4 v2=4
+         ready #5 #6 #7 => v1=1 v2=4
+         scale 5",
+    );
     assert!(cluster.deleted.iter().all(|(_, purpose)| *purpose == Purpose::Rollout), "{:?}", cluster.deleted);
-}
-
-#[test]
-fn replicas_reverted_while_paused_are_scaled_although_the_first_scaling_never_ended() {
-    for surge in [json!("25%"), json!(1)] {
-        let strategy = json!({"rollingUpdate": {"maxSurge": surge}});
-        let mut cluster = Cluster::running(&json!({"replicas": 0, "strategy": strategy}));
-        cluster.edit(|spec| spec.replicas = 1);
-        while cluster.active().next().is_none() {
-            assert!(cluster.step());
-        }
-        cluster.edit(|spec| spec.paused = true);
-        cluster.step();
-        cluster.edit(|spec| spec.replicas = 0);
-        cluster.set_image("v2");
-        cluster.settle();
-        assert_eq!(cluster.active().count(), 0);
-    }
 }
 
 #[test]
@@ -235,57 +152,23 @@ fn replacements_in_a_hold_wait_for_terminating_pods_if_the_policy_says_so() {
     cluster.edit(|spec| {
         spec.pod_replacement_policy = ordereddeployment_api::PodReplacementPolicy::TerminationComplete;
     });
-    for _ in 0..3 {
-        let uid = cluster.pod(3).facts.uid.clone();
-        cluster.delete(&uid);
-    }
-    cluster.rest();
     // The ceiling of eleven leaves room for one.
-    assert_eq!(cluster.active().count(), 8);
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (8, 2));
-}
-
-#[test]
-fn a_pause_creates_no_surge_pod_after_the_surge_was_lowered() {
-    let mut cluster = ten();
-    cluster.broken.insert("v2".into());
-    cluster.set_image("v2");
-    cluster.settle();
-    cluster.edit(|spec| spec.paused = true);
-    cluster.settle();
-    cluster.edit(|spec| {
-        let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
-        spec.strategy = serde_json::from_value(bounds).unwrap();
-    });
-    let uid = cluster.pod(0).facts.uid.clone();
-    cluster.delete(&uid);
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (8, 2));
+    cluster.play("delete #3 #4 #5, rest => active=8\n settle => v1=8 v2=2");
 }
 
 #[test]
 fn pods_that_scaling_deletes_from_several_sets_follow_one_order() {
-    for hold in [true, false] {
+    for end in ["settle", "broken v2, resume"] {
         let mut cluster = held();
-        if !hold {
-            cluster.broken.insert("v2".into());
-            cluster.resume();
-            cluster.settle();
-        }
+        cluster.play(end);
         let priorities: Vec<i32> = (0..11).map(|index| index * 7 % 11).collect();
         let count = cluster.active().count();
         cluster.prioritize(&priorities[..count]);
         let before = cluster.deleted.len();
-        let priority = |cluster: &Cluster, name: &str| {
-            cluster.pods.iter().find(|pod| pod.name == name).unwrap().facts.priority.unwrap()
-        };
-        cluster.edit(|spec| spec.replicas = 2);
-        while cluster.deleted.len() == before {
-            assert!(cluster.step());
-        }
+        cluster.play(&format!("scale 2, until deleted>{before}"));
+        let priority = |name: &str| cluster.pods.iter().find(|pod| pod.name == name).unwrap().facts.priority;
         let gone: Vec<_> =
-            cluster.deleted[before..].iter().map(|(name, _)| priority(&cluster, name)).collect();
+            cluster.deleted[before..].iter().map(|(name, _)| priority(name).unwrap()).collect();
         assert!(gone.len() > 6 && gone.is_sorted_by(|first, second| first >= second), "{gone:?}");
     }
 }
@@ -293,75 +176,13 @@ fn pods_that_scaling_deletes_from_several_sets_follow_one_order() {
 #[test]
 fn a_rollout_that_cannot_be_scaled_continues() {
     let mut cluster = ten();
-    cluster.quota = Some(11);
-    cluster.set_image("v2");
-    cluster.step();
-    cluster.step();
-    cluster.edit(|spec| spec.replicas = 11);
-    for _ in 0..200 {
-        cluster.step();
-        cluster.tick(1);
-    }
-    assert_eq!(cluster.of_image("v1"), 0);
-}
-
-#[test]
-fn pods_lost_just_before_a_pause_are_replaced_in_it() {
-    for strategy in ["RollingUpdate", "Recreate"] {
-        let mut cluster = Cluster::running(&json!({"replicas": 4, "strategy": {"type": strategy}}));
-        for _ in 0..2 {
-            let uid = cluster.pod(0).facts.uid.clone();
-            cluster.delete(&uid);
-        }
-        cluster.edit(|spec| spec.paused = true);
-        cluster.settle();
-        assert_eq!(cluster.of_image("v1"), 4);
-    }
-}
-
-#[test]
-fn a_new_template_while_paused_moves_no_pod_of_a_set_that_had_none_before() {
-    let mut cluster = Cluster::running(&json!({"replicas": 0}));
-    cluster.set_image("v2");
-    cluster.settle();
-    cluster.edit(|spec| spec.paused = true);
-    cluster.settle();
-    cluster.edit(|spec| spec.replicas = 1);
-    cluster.settle();
-    assert_eq!(cluster.of_image("v2"), 1);
-    cluster.set_image("v1");
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (0, 1));
-}
-
-#[test]
-fn a_resume_while_paused_at_no_replicas_keeps_the_split() {
-    let mut cluster = held();
-    cluster.edit(|spec| spec.paused = true);
-    cluster.settle();
-    cluster.edit(|spec| spec.replicas = 0);
-    cluster.settle();
-    cluster.resume();
-    cluster.settle();
-    assert_eq!(cluster.status().hold, None);
-    cluster.edit(|spec| spec.replicas = 10);
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (8, 2));
+    cluster.play("quota 11, image v2, step 2\n scale 11, until v1=0 ticking");
 }
 
 /// Old and new pods side by side, as a template that never becomes ready leaves them.
 fn stuck(surge: i32, unavailable: i32) -> Cluster {
-    let bounds = json!({"maxSurge": surge, "maxUnavailable": unavailable});
-    let mut cluster = Cluster::running(&json!({
-        "replicas": 10,
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": bounds},
-        "deletionOrder": {"unavailablePods": "InOrder"},
-    }));
-    cluster.broken.extend(["v2".to_owned(), "v3".to_owned()]);
-    for image in ["v2", "v3"] {
-        cluster.set_image(image);
-        cluster.settle();
-    }
+    let mut cluster = in_order(rolling(10, surge, unavailable, ""));
+    cluster.play("broken v2, broken v3, image v2\n image v3");
     cluster
 }
 
@@ -392,50 +213,4 @@ fn interrupted_scaling_ends_in_the_same_split() {
             }
         }
     }
-}
-
-#[test]
-fn pods_that_replaced_a_deleted_set_while_paused_stay_in_the_hold_after_it() {
-    let mut cluster = Cluster::running(&json!({"replicas": 3}));
-    cluster.set_image("v2");
-    cluster.settle();
-    cluster.prioritize(&[9]);
-    cluster.pause_at(0, PausePoint::Before);
-    cluster.set_image("v3");
-    cluster.step();
-    cluster.step();
-    assert!(cluster.status().hold.is_some());
-    cluster.edit(|spec| spec.paused = true);
-    cluster.delete_set(1);
-    cluster.settle();
-    // The set of v3 does not exist yet: the only existing set fills the gap.
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v3")), (3, 0));
-    cluster.edit(|spec| spec.paused = false);
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v3")), (3, 0));
-    assert!(cluster.status().hold.is_some());
-    cluster.resume();
-    cluster.settle();
-    assert_eq!(cluster.of_image("v3"), 3);
-}
-
-#[test]
-fn a_pause_that_begins_before_the_new_set_is_created_fills_the_largest_old_one() {
-    let mut spec = json!({"replicas": 6, "deletionOrder": {"unavailablePods": "InOrder"}});
-    spec["strategy"] =
-        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}});
-    let mut cluster = Cluster::running(&spec);
-    cluster.broken.insert("v2".into());
-    cluster.set_image("v2");
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (6, 2));
-    for _ in 0..3 {
-        let uid = cluster.active().find(|pod| cluster.image(pod) == "v1").unwrap().facts.uid.clone();
-        cluster.delete(&uid);
-    }
-    cluster.edit(|spec| spec.paused = true);
-    cluster.set_image("v3");
-    cluster.settle();
-    // There are five pods, and six are wanted.
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2"), cluster.of_image("v3")), (4, 2, 0));
 }
