@@ -12,24 +12,9 @@ fn a_pause_lasts_a_positive_time_in_go_syntax() {
     assert_eq!(parse_pause_duration("10m"), Some(Duration::from_secs(600)));
     assert_eq!(parse_pause_duration("1h30m5s"), Some(Duration::from_secs(5405)));
     assert_eq!(parse_pause_duration("1.5h"), Some(Duration::from_secs(5400)));
-    for bad in
-        ["", "0", "0s", "-5m", "+5m", "10", "m", "10 m", "5d", "ten", "٥m", "1e9h", "9999999999999h", "NaNs"]
-    {
-        assert_eq!(parse_pause_duration(bad), None, "{bad}");
-    }
-}
-
-#[test]
-fn a_sign_inside_a_duration_is_malformed_and_no_panic() {
-    for bad in ["1h-30m", "1h+30m", "5s-0s", "1s-.5s"] {
-        assert_eq!(parse_pause_duration(bad), None, "{bad}");
-    }
-}
-
-#[test]
-fn a_bare_zero_behind_a_duration_is_malformed() {
-    for bad in ["1h0", "1h00", "1h5", "1h.", ".h", "1..5h", "1hs", "1h s"] {
-        assert_eq!(parse_pause_duration(bad), None, "{bad}");
+    let malformed = "|0|0s|-5m|+5m|10|m|10 m|5d|ten|٥m|1e9h|9999999999999h|NaNs|1h-30m|1h+30m|5s-0s|1s-.5s|1h0|1h00|1h5|1h.|.h|1..5h|1hs|1h s";
+    for text in malformed.split('|') {
+        assert_eq!(parse_pause_duration(text), None, "{text}");
     }
 }
 

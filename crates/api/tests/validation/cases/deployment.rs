@@ -29,32 +29,19 @@ fn rule(at: &str, message: &'static str, breaks: Vec<Value>, passes: Vec<Value>)
 
 /// Fields that take one of a few words.
 fn choices() -> Vec<Case> {
-    let choice = |at: &str, wrap: fn(&str) -> Value, words: &[&str]| {
-        keyword(DEPLOYMENT, at, UNSUPPORTED, wrap("Perhaps"), words.iter().map(|word| wrap(word)).collect())
+    let fields = [
+        ("podDeletion", "Delete Evict"),
+        ("podReplacementPolicy", "TerminationStarted TerminationComplete"),
+        ("deletionOrder.unavailablePods", "WhenBlocked InOrder"),
+        ("strategy.type", "RollingUpdate Recreate"),
+        ("progressDeadlineAction", "Continue Abort"),
+    ];
+    let choice = |(field, words): (&str, &str)| {
+        let at = format!("spec.{field}");
+        let with = |word: &str| at.rsplit('.').fold(json!(word), |inner, name| json!({name: inner}));
+        keyword(DEPLOYMENT, &at, UNSUPPORTED, with("Perhaps"), words.split(' ').map(with).collect())
     };
-    vec![
-        choice("spec.podDeletion", |word| json!({"spec": {"podDeletion": word}}), &["Delete", "Evict"]),
-        choice(
-            "spec.podReplacementPolicy",
-            |word| json!({"spec": {"podReplacementPolicy": word}}),
-            &["TerminationStarted", "TerminationComplete"],
-        ),
-        choice(
-            "spec.deletionOrder.unavailablePods",
-            |word| json!({"spec": {"deletionOrder": {"unavailablePods": word}}}),
-            &["WhenBlocked", "InOrder"],
-        ),
-        choice(
-            "spec.strategy.type",
-            |word| json!({"spec": {"strategy": {"type": word}}}),
-            &["RollingUpdate", "Recreate"],
-        ),
-        choice(
-            "spec.progressDeadlineAction",
-            |word| json!({"spec": {"progressDeadlineAction": word}}),
-            &["Continue", "Abort"],
-        ),
-    ]
+    fields.map(choice).into()
 }
 
 fn rules_of_the_spec() -> Vec<Case> {
