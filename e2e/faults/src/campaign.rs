@@ -60,7 +60,7 @@ impl CaseId {
                 case
             }
             Self::Deletion(rollout, write, deletion) => {
-                let mut case = ROLLOUTS[rollout % ROLLOUTS.len()](&mut StdRng::seed_from_u64(PLAIN));
+                let mut case = ROLLOUTS[rollout % ROLLOUTS.len()].case(&mut StdRng::seed_from_u64(PLAIN));
                 DELETIONS[deletion % DELETIONS.len()].before(write, &mut case);
                 case
             }
@@ -70,7 +70,7 @@ impl CaseId {
 }
 
 fn plain(scenario: usize, crashes: &[(u32, Moment)]) -> Case {
-    let mut case = scenarios::ALL[scenario % scenarios::ALL.len()](&mut StdRng::seed_from_u64(PLAIN));
+    let mut case = scenarios::ALL[scenario % scenarios::ALL.len()].case(&mut StdRng::seed_from_u64(PLAIN));
     case.faults.extend(crashes.iter().map(|&(write, moment)| Fault::Crash {
         write,
         moment,
@@ -82,7 +82,7 @@ fn plain(scenario: usize, crashes: &[(u32, Moment)]) -> Case {
 fn random(seed: u64) -> Case {
     let mut rng = StdRng::seed_from_u64(seed);
     let scenario = rng.random_range(0..scenarios::ALL.len());
-    let mut case = scenarios::ALL[scenario](&mut rng);
+    let mut case = scenarios::ALL[scenario].case(&mut rng);
     (case.seed, case.outcome) = (seed, Outcome::Any);
     add_faults(&mut case, &mut rng);
     case
@@ -127,7 +127,7 @@ pub fn case_ids(slice: bool, runs: usize, seed: u64) -> Result<Vec<CaseId>, Erro
 fn deletions() -> Result<Vec<CaseId>, Error> {
     let mut ids = Vec::new();
     for (rollout, scenario) in ROLLOUTS.iter().enumerate() {
-        let case = scenario(&mut StdRng::seed_from_u64(PLAIN));
+        let case = scenario.case(&mut StdRng::seed_from_u64(PLAIN));
         let log = run(&case)?;
         let last = |what: &RunEventKind| matches!(what, RunEventKind::Step { place, .. } if place + 2 == case.steps.len());
         let begun = log.events.iter().find(|event| last(&event.kind)).map_or(0, |event| event.requests);

@@ -80,16 +80,9 @@ impl<'a> Draw<'a> {
 /// Builds a scenario step by step.
 pub(super) struct ScenarioBuilder(Case);
 
-impl From<Case> for ScenarioBuilder {
-    /// Adds steps to a case.
-    fn from(case: Case) -> Self {
-        Self(case)
-    }
-}
-
 impl ScenarioBuilder {
     /// A scenario without steps.
-    pub(super) fn new(name: &str, draw: &mut Draw<'_>) -> Self {
+    pub(super) fn new(draw: &mut Draw<'_>) -> Self {
         let plain = Cluster::default();
         let cluster = Cluster {
             ready_delay: draw.of(&[plain.ready_delay, 0, 300, 4000]),
@@ -99,7 +92,7 @@ impl ScenarioBuilder {
         };
         let seed = if draw.plain { 1 } else { draw.rng.random_range(1..1_000_000) };
         Self(Case {
-            name: name.to_owned(),
+            name: String::new(),
             seed,
             cluster,
             steps: Vec::new(),
@@ -107,13 +100,6 @@ impl ScenarioBuilder {
             outcome: Outcome::Complete,
             short: false,
         })
-    }
-
-    /// The OrderedDeployment `web` is complete, with these fields of the spec.
-    pub(super) fn of(name: &str, draw: &mut Draw<'_>, spec: &Value) -> Self {
-        Self::new(name, draw)
-            .after(100, UserAction::Create(deployment("web", spec)))
-            .when_complete(UserAction::NoAction)
     }
 
     /// Pods take at least a second to become ready, so that steps can happen during the rollout.
@@ -125,6 +111,11 @@ impl ScenarioBuilder {
     fn step(mut self, wait_for: WaitFor, action: UserAction) -> Self {
         self.0.steps.push(Step { wait_for, action });
         self
+    }
+
+    /// Nothing happens for that time.
+    pub(super) fn wait(self, pause: Millis) -> Self {
+        self.after(pause, UserAction::NoAction)
     }
 
     pub(super) fn after(self, pause: Millis, action: UserAction) -> Self {
@@ -151,8 +142,10 @@ impl ScenarioBuilder {
         self.step(WaitFor::ConditionReason(condition.to_owned(), reason.to_owned(), TIME_LIMIT), action)
     }
 
-    pub(super) fn not_found(self, path: &str, action: UserAction) -> Self {
-        self.step(WaitFor::NotFound(path.to_owned(), TIME_LIMIT), action)
+    /// Waits until no object is at that path.
+    pub(super) fn until_gone(mut self, path: &str) -> Self {
+        self.0.steps.push(until_gone(path));
+        self
     }
 
     pub(super) fn field_equals(self, path: &str, pointer: &str, value: Value, action: UserAction) -> Self {
@@ -176,20 +169,53 @@ impl ScenarioBuilder {
         self.after(draw.pause(50), image("web:2"))
     }
 
-    /// The scenario ends complete.
-    pub(super) fn build(self) -> Case {
-        self.when_complete(UserAction::NoAction).0
+    /// That many instances elect a leader.
+    pub(super) fn instances(mut self, instances: u32) -> Self {
+        self.0.cluster.instances = instances;
+        self
     }
 
-    /// The scenario ends complete, and is short.
-    pub(super) fn build_short(self) -> Case {
-        Case { short: true, ..self.build() }
+    /// The scenario gets crashes at every pair of writes.
+    pub(super) fn short(mut self) -> Self {
+        self.0.short = true;
+        self
     }
 
-    /// The scenario ends with that outcome.
-    pub(super) fn build_with(self, outcome: Outcome) -> Case {
-        Case { outcome, ..self.0 }
+    /// The scenario ends with that outcome, which is not [`Outcome::Complete`].
+    pub(super) fn ends(mut self, outcome: Outcome) -> Self {
+        self.0.outcome = outcome;
+        self
     }
+
+    /// The case of that name. It ends complete, unless it has another outcome.
+    pub(super) fn build(mut self, name: &str) -> Case {
+        if self.0.outcome == Outcome::Complete {
+            self = self.when_complete(UserAction::NoAction);
+        }
+        Case { name: name.to_owned(), ..self.0 }
+    }
+}
+
+/// The OrderedDeployment `web` is complete, with these fields of the spec.
+pub(super) fn web(draw: &mut Draw<'_>, spec: &Value) -> ScenarioBuilder {
+    let created = ScenarioBuilder::new(draw).after(100, UserAction::Create(deployment("web", spec)));
+    created.when_complete(UserAction::NoAction)
+}
+
+/// The same with random bounds.
+pub(super) fn bounded(draw: &mut Draw<'_>, mut spec: Value) -> ScenarioBuilder {
+    spec["strategy"] = draw.bounds();
+    web(draw, &spec)
+}
+
+/// The same with four pods.
+pub(super) fn four(draw: &mut Draw<'_>) -> ScenarioBuilder {
+    bounded(draw, json!({"replicas": 4}))
+}
+
+/// Four pods with descending priorities.
+pub(super) fn line(draw: &mut Draw<'_>) -> ScenarioBuilder {
+    four(draw).ranked(4)
 }
 
 /// An OrderedDeployment of pods `app=web`, with these fields of the spec besides selector and template.
@@ -283,4 +309,16 @@ pub(super) fn set(image: &str) -> String {
     format!("{SETS}/web-{}", hash(image))
 }
 
-pub(super) const NO_ACTION: UserAction = UserAction::NoAction;
+/// Waits until no object is at that path.
+pub(super) fn until_gone(path: &str) -> Step {
+    Step { wait_for: WaitFor::NotFound(path.to_owned(), TIME_LIMIT), action: UserAction::NoAction }
+}
+
+pub(super) fn node(name: &str) -> String {
+    format!("/api/v1/nodes/{name}")
+}
+
+/// Deletes the object at that path with that propagation policy.
+pub(super) fn delete(path: &str, policy: &str) -> UserAction {
+    UserAction::Delete(path.to_owned(), json!({"propagationPolicy": policy}))
+}

@@ -27,8 +27,9 @@ struct Played {
 
 /// Every scenario with every seed, played once for all tests.
 static PLAYED: LazyLock<Vec<Played>> = LazyLock::new(|| {
-    let seeds = |scenario: &'static Scenario| {
-        SEEDS.map(move |seed| (seed, scenario(&mut StdRng::seed_from_u64(seed))))
+    let seeds = |scenario: &&'static Scenario| {
+        let scenario = *scenario;
+        SEEDS.map(move |seed| (seed, scenario.case(&mut StdRng::seed_from_u64(seed))))
     };
     let cases: Vec<(u64, Case)> = ALL.iter().flat_map(seeds).collect();
     let halves = cases.split_at(cases.len() / 2);
@@ -92,7 +93,7 @@ fn no_scenario_has_too_many_writes_for_a_crash_at_each() {
 #[test]
 fn names_of_scenarios_are_unique() {
     let mut names: Vec<String> =
-        ALL.iter().map(|scenario| scenario(&mut StdRng::seed_from_u64(1)).name).collect();
+        ALL.iter().map(|scenario| scenario.case(&mut StdRng::seed_from_u64(1)).name).collect();
     let count = names.len();
     names.sort();
     names.dedup();
