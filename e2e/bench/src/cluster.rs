@@ -14,7 +14,6 @@ use scenarios::{Manager, Server, Setting, TestCluster};
 use serde_json::{Value, json};
 
 use crate::contender::{Contender, deployments};
-use crate::metrics;
 use crate::null;
 use crate::observer::{LIMIT, Observer};
 use crate::process::Process;
@@ -27,6 +26,8 @@ const PODS_PER_NODE: usize = 500;
 const BUILT_IN: &str = "deployment,replicaset";
 /// The arguments of kube-controller-manager against client limits.
 const UNLIMITED: [&str; 2] = ["--kube-api-qps=10000", "--kube-api-burst=20000"];
+/// What the controller logs before the address of its metrics.
+const METRICS: &str = "metrics and health on http://";
 /// The namespace of the other pods.
 const OTHERS: &str = "others";
 
@@ -154,7 +155,9 @@ impl Cluster {
     /// Waits until the controller has read everything.
     pub async fn until_synced(&self, running: &mut Running) -> Result<()> {
         if let Some(manager) = &mut running.manager {
-            running.metrics = Some(metrics::address(&manager.until_logged(metrics::LOGGED).await?)?);
+            let line = manager.until_logged(METRICS).await?;
+            let address = line.split_once(METRICS).context("no address of metrics")?.1.trim();
+            running.metrics = Some(address.parse().with_context(|| format!("{address} is no address"))?);
             manager.until_logged("every watch has synced").await?;
         }
         if !running.built_in.is_empty() {

@@ -5,10 +5,8 @@
 
 mod cluster;
 mod contender;
-mod metrics;
 mod null;
 mod observer;
-mod plot;
 mod process;
 mod promises;
 mod report;
@@ -38,27 +36,21 @@ struct Arguments {
     /// Measure only the rows with these names, and keep the other results.
     #[arg(long, value_name = "ROW", value_delimiter = ',')]
     only: Vec<String>,
-    /// How often each row is measured for each contender, if it does not take too long for that. The report gives medians.
-    /// Default: 3, and 2 with --large.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
-    rounds: Option<u16>,
+    /// How often each row is measured for each contender; large ones once. The report gives medians.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
     /// The folder of the report. Results there of rows that are not measured are kept.
     #[arg(long, default_value = "docs/benchmarks")]
     output: PathBuf,
     /// Print the names of the rows and end.
     #[arg(long)]
     list: bool,
-    /// Write the table and the plots of the results again and end.
+    /// Write the table of the results again and end.
     #[arg(long)]
     render: bool,
 }
 
 impl Arguments {
-    fn rounds(&self) -> usize {
-        let default = if self.large { 2 } else { 3 };
-        self.rounds.unwrap_or(default).into()
-    }
-
     /// The rows to measure: those named, else all that do not take too long.
     fn rows(&self) -> Result<Vec<Row>> {
         let mut rows = rows::rows();
@@ -68,7 +60,7 @@ impl Arguments {
         }
         rows.retain(|row| match self.only.as_slice() {
             [] => self.large || !row.large,
-            only => only.contains(&row.name),
+            only => only.iter().any(|name| name == row.name),
         });
         Ok(rows)
     }
@@ -101,7 +93,7 @@ fn run() -> Result<()> {
 }
 
 async fn measure(arguments: &Arguments) -> Result<()> {
-    let known: Vec<String> = rows::rows().into_iter().map(|row| row.name).collect();
+    let known: Vec<&str> = rows::rows().into_iter().map(|row| row.name).collect();
     let file = arguments.output.join(report::VALUES);
     let mut broken = Vec::new();
     for (shape, rows) in by_shape(arguments.rows()?) {
@@ -112,7 +104,7 @@ async fn measure(arguments: &Arguments) -> Result<()> {
             let start = Instant::now();
             let how = How {
                 command: command(),
-                rounds: row.rounds(arguments.rounds()),
+                rounds: if row.large { 1 } else { arguments.rounds.into() },
                 kubernetes: cluster.plane()?.version.clone(),
                 machine: machine(),
             };
@@ -170,22 +162,16 @@ mod tests {
 
     use super::{Arguments, by_shape};
 
-    fn names(arguments: &[&str]) -> Vec<String> {
+    fn names(arguments: &[&str]) -> Vec<&'static str> {
         let arguments = Arguments::parse_from([&["bench"], arguments].concat());
         arguments.rows().unwrap().into_iter().map(|row| row.name).collect()
     }
 
     #[test]
     fn large_rows_are_measured_on_request() {
-        assert!(!names(&[]).contains(&"storm".to_owned()));
-        assert!(names(&["--large"]).contains(&"storm".to_owned()));
+        assert!(!names(&[]).contains(&"storm"));
+        assert!(names(&["--large"]).contains(&"storm"));
         assert_eq!(names(&["--only", "storm,strict-100"]), ["strict-100", "storm"]);
-    }
-
-    #[test]
-    fn the_large_rows_leave_time_for_fewer_rounds() {
-        let rounds = |arguments: &[&str]| Arguments::parse_from([&["bench"], arguments].concat()).rounds();
-        assert_eq!((rounds(&[]), rounds(&["--large"]), rounds(&["--large", "--rounds=5"])), (3, 2, 5));
     }
 
     #[test]

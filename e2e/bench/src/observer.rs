@@ -56,8 +56,6 @@ pub struct State {
     pub tallies: BTreeMap<String, Tally>,
     /// Names of old pods, in the order in which their deletion began, with its time.
     pub deletions: Vec<(String, Instant)>,
-    /// How many pods of the second revision were created, ready or not.
-    pub created: usize,
     changed: Option<Instant>,
     error: Option<String>,
 }
@@ -85,9 +83,6 @@ impl State {
             Some(now) => self.pods.insert(name.clone(), now),
             None => self.pods.remove(&name),
         };
-        if before.is_none() && now.as_ref().is_some_and(|pod| pod.revision == 2) {
-            self.created += 1;
-        }
         let active = |pod: Option<Observed>| pod.filter(|pod| !pod.terminating);
         let (before, now) = (active(before), active(now));
         if let Some(pod) = &before
@@ -116,7 +111,6 @@ impl State {
     /// Resets what is counted: a new phase of the row begins.
     pub fn reset(&mut self) {
         self.deletions.clear();
-        self.created = 0;
         for tally in self.tallies.values_mut() {
             (tally.least_ready, tally.most_active) = (tally.ready, tally.active);
         }
@@ -236,7 +230,7 @@ pub mod tests {
         assert_eq!(deleted, ["a", "b"]);
         assert_eq!((state.ready_of(1), state.ready_of(2), state.len()), (0, 1, 1));
         let tally = state.tallies["web"];
-        assert_eq!((state.created, tally.least_ready, tally.most_active), (2, 1, 3));
+        assert_eq!((tally.least_ready, tally.most_active), (1, 3));
     }
 
     #[test]

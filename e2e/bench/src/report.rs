@@ -1,4 +1,4 @@
-//! The report: a JSON file with all values, a table of the medians, and plots.
+//! The report: a JSON file with all values, and a table of the medians.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,7 +8,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::contender::Contender;
-use crate::plot;
 use crate::results::{Measured, Metric, Results, number};
 
 /// The file that later runs are merged into.
@@ -22,13 +21,7 @@ pub fn write(folder: &Path, results: &Results) -> Result<()> {
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
     };
     write(VALUES, &(serde_json::to_string_pretty(results)? + "\n"))?;
-    write("results.md", &page(results)?)?;
-    for plot in plot::PLOTS {
-        if let Some(picture) = plot::draw(plot, results)? {
-            write(&format!("{}.svg", plot.name), &picture)?;
-        }
-    }
-    Ok(())
+    write("results.md", &page(results)?)
 }
 
 fn page(results: &Results) -> Result<String> {
@@ -40,14 +33,14 @@ fn page(results: &Results) -> Result<String> {
     );
     let (plain, rows): (Vec<_>, Vec<_>) =
         results.rows.iter().partition(|row| is_of(row, &Contender::OF_PLAIN));
-    table(&mut text, results, &rows, &Contender::ALL)?;
+    table(&mut text, &rows, &Contender::ALL)?;
     if !plain.is_empty() {
         text.push_str(
             "\n## Plain Deployments\n\n\
              The built-in deployment controller runs in both cases. The columns are the two controllers of ReplicaSets. \
              kube-controller-manager runs nothing else in that process.\n\n",
         );
-        table(&mut text, results, &plain, &Contender::OF_PLAIN)?;
+        table(&mut text, &plain, &Contender::OF_PLAIN)?;
     }
     text.push_str(&commands(results)?);
     Ok(text)
@@ -60,7 +53,7 @@ fn is_of(row: &Measured, contenders: &[Contender]) -> bool {
 }
 
 /// A table with a column for each contender. The others are compared with the first.
-fn table(text: &mut String, results: &Results, rows: &[&Measured], contenders: &[Contender]) -> Result<()> {
+fn table(text: &mut String, rows: &[&Measured], contenders: &[Contender]) -> Result<()> {
     let (Some(first), others) = (contenders.first(), contenders.get(1..).unwrap_or_default()) else {
         return Ok(());
     };
@@ -74,8 +67,7 @@ fn table(text: &mut String, results: &Results, rows: &[&Measured], contenders: &
         for (metric, values) in &row.values {
             let cell = |contender| values.get(&contender).map_or_else(|| "–".to_owned(), |all| range(all));
             // A ratio of counts that should be 0 says nothing.
-            let is_compared =
-                !matches!(metric, Metric::LastTenth | Metric::WastedCreates | Metric::AboveCeiling);
+            let is_compared = !matches!(metric, Metric::LastTenth | Metric::AboveCeiling);
             let median = |contender| row.median(*metric, contender).filter(|_| is_compared);
             write!(text, "| {} |", metric.title())?;
             for contender in contenders {
@@ -86,33 +78,12 @@ fn table(text: &mut String, results: &Results, rows: &[&Measured], contenders: &
             }
             writeln!(text)?;
         }
-        if row.name == "strict-1600"
-            && let Some(small) = results.row("strict-100")
-        {
-            growth(text, row, small)?;
-        }
         for (contender, promises) in &row.broken {
             for promise in promises {
                 writeln!(text, "| no result: {contender} broke a promise: {promise} |{empty}")?;
             }
         }
     }
-    Ok(())
-}
-
-/// How much of the rate is left with many pods.
-fn growth(text: &mut String, row: &Measured, small: &Measured) -> Result<()> {
-    let rate = |row: &Measured, contender| row.median(Metric::PodsPerSecond, contender);
-    let ratio = |contender| rate(row, contender).zip(rate(small, contender)).map(|(many, few)| many / few);
-    write!(text, "| pods/s divided by those of 100 pods |")?;
-    for contender in Contender::ALL {
-        write!(text, " {} |", ratio(contender).map_or_else(|| "–".to_owned(), number))?;
-    }
-    let [first, others @ ..] = Contender::ALL;
-    for other in others {
-        write!(text, " {} |", to(ratio, first, other))?;
-    }
-    writeln!(text)?;
     Ok(())
 }
 
@@ -173,7 +144,6 @@ mod tests {
         let page = page(&results()).unwrap();
         for line in [
             "| pods/s | 50.0 | 25.0 (20.0–30.0) | – | 2.00 × | – |\n",
-            "| pods/s divided by those of 100 pods | 0.90 | – | – | – | – |\n",
             "| no result: null driver broke a promise: web: 99 pods were available | | | | | |\n",
             "| `cargo xtask bench` | 3 | v1.20.2 | 2 threads | `strict-100`, `strict-1600` |\n",
         ] {
@@ -188,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_has_a_table_the_values_and_the_plots_whose_rows_were_measured() {
+    fn a_report_has_a_table_and_the_values() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), &results()).unwrap();
         let mut names: Vec<String> = std::fs::read_dir(folder.path())
@@ -196,7 +166,7 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         names.sort();
-        assert_eq!(names, ["results.json", "results.md", "strict.svg"]);
+        assert_eq!(names, ["results.json", "results.md"]);
         assert_eq!(Results::read(&folder.path().join("results.json")).unwrap(), results());
     }
 }

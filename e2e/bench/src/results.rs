@@ -18,14 +18,7 @@ pub enum Metric {
     LastTenth,
     Seconds,
     RequestsPerPod,
-    CreatesPerPod,
-    DeletesPerPod,
-    /// Updates and patches of anything, and creates of anything but pods.
-    OtherWritesPerPod,
-    ReadsPerPod,
     ConflictsPerPod,
-    RequestsPerSecond,
-    WastedCreates,
     /// How many pods an object had beyond its ceiling.
     AboveCeiling,
     CpuSeconds,
@@ -37,12 +30,6 @@ pub enum Metric {
     PeakMib,
     LatencyP50,
     LatencyP99,
-    ResumeP50,
-    ResumeP99,
-    InsideP50,
-    InsideP99,
-    InsideResumesP50,
-    InsideResumesP99,
 }
 
 impl Metric {
@@ -53,13 +40,7 @@ impl Metric {
             Self::LastTenth => "rate of the last tenth / of all",
             Self::Seconds => "time, s",
             Self::RequestsPerPod => "requests a pod",
-            Self::CreatesPerPod => "– creates of pods",
-            Self::DeletesPerPod => "– deletes of pods",
-            Self::OtherWritesPerPod => "– other writes",
-            Self::ReadsPerPod => "– reads",
             Self::ConflictsPerPod => "conflicts a pod",
-            Self::RequestsPerSecond => "requests/s",
-            Self::WastedCreates => "wasted creates",
             Self::AboveCeiling => "most pods above the ceiling",
             Self::CpuSeconds => "CPU, s",
             Self::CpuPercent => "CPU, % of a core",
@@ -69,10 +50,7 @@ impl Metric {
             Self::RelistMib => "peak RSS of a relist, MiB",
             Self::PeakMib => "peak RSS, MiB",
             Self::LatencyP50 => "ready event to DELETE, at the proxy, median, ms",
-            Self::LatencyP99 | Self::ResumeP99 | Self::InsideP99 | Self::InsideResumesP99 => "– p99",
-            Self::ResumeP50 => "resume event to first request, at the proxy, median, ms",
-            Self::InsideP50 => "event to first request in a rollout, in the process, median, ms",
-            Self::InsideResumesP50 => "event to first request with resumes, in the process, median, ms",
+            Self::LatencyP99 => "– p99",
         }
     }
 }
@@ -159,16 +137,11 @@ impl Results {
 
     /// Adds a row, instead of an earlier result of the same row. `known` are the names of all rows in their order; results of
     /// other rows are dropped, since their question is not asked any more.
-    pub fn put(&mut self, measured: Measured, known: &[String]) {
+    pub fn put(&mut self, measured: Measured, known: &[&str]) {
         self.rows.retain(|row| row.name != measured.name);
         self.rows.push(measured);
-        self.rows.retain(|row| known.contains(&row.name));
+        self.rows.retain(|row| known.contains(&row.name.as_str()));
         self.rows.sort_by_key(|row| known.iter().position(|name| *name == row.name));
-    }
-
-    /// The row of that name.
-    pub fn row(&self, name: &str) -> Option<&Measured> {
-        self.rows.iter().find(|row| row.name == name)
     }
 }
 
@@ -216,7 +189,7 @@ pub mod tests {
 
     #[test]
     fn a_run_replaces_its_rows_and_keeps_the_others_in_order() {
-        let known = ["a", "b", "c"].map(str::to_owned);
+        let known = ["a", "b", "c"];
         let mut results = Results::default();
         for (name, rate) in [("c", 1.0), ("a", 2.0), ("a", 3.0)] {
             results.put(measured(name, rate), &known);

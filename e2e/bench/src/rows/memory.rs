@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
+use kube::{Client, Config};
 use scenarios::real::Component;
 
 use super::Run;
-use crate::metrics;
 use crate::observer::{LIMIT, Observer, State};
 use crate::results::{Metric, Outcome, Values};
 use crate::workload::Bounds;
@@ -68,7 +68,16 @@ impl Run<'_> {
 /// Waits until the ordereddeployment controller has listed all pods since `begin`.
 async fn until_listed(address: SocketAddr, begin: Timestamp) -> Result<()> {
     let limit = Instant::now() + LIMIT;
-    while metrics::value(&metrics::read(address).await?, LAST_SYNC)? < begin.as_duration().as_secs_f64() {
+    let mut config = Config::new(format!("http://{address}").parse()?);
+    config.default_retry = false;
+    let client = Client::try_from(config)?;
+    let last_sync = async || -> Result<f64> {
+        let request = http::Request::get("/metrics").body(Vec::new())?;
+        let text = client.request_text(request).await.context("no metrics are served")?;
+        let value = text.lines().find_map(|line| line.strip_prefix(LAST_SYNC));
+        Ok(value.context("the controller has no time of its last list of pods")?.trim().parse()?)
+    };
+    while last_sync().await? < begin.as_duration().as_secs_f64() {
         ensure!(Instant::now() < limit, "the pods are not listed again within {} s", LIMIT.as_secs());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

@@ -63,15 +63,13 @@ enum Priorities {
 /// A row of the report.
 #[derive(Debug)]
 pub struct Row {
-    pub name: String,
-    pub question: String,
+    pub name: &'static str,
+    pub question: &'static str,
     pub shape: Shape,
-    /// Whether only `--large` measures it.
+    /// Whether only `--large` measures it, in one round.
     pub large: bool,
     work: Work,
-    contenders: Vec<Contender>,
-    /// The largest useful number of rounds: some rows take long.
-    most_rounds: usize,
+    contenders: &'static [Contender],
 }
 
 /// One run of one contender.
@@ -84,162 +82,92 @@ struct Run<'a> {
 
 /// All rows, in the order of the report.
 pub fn rows() -> Vec<Row> {
-    let mut rows = rollouts();
-    rows.extend(latencies());
-    for (others, name, text) in [(10_000, "10k", "10,000"), (50_000, "50k", "50,000")] {
-        rows.extend(beside_others(others, name, text));
-    }
-    rows.extend(many_objects());
-    rows.extend(plain_deployments());
-    rows
-}
-
-/// A row that takes long: only `--large` measures it, in one round.
-fn once(row: Row) -> Row {
-    Row { large: true, most_rounds: 1, ..row }
-}
-
-const BOTH: [Contender; 2] = [Contender::Ours, Contender::BuiltIn];
-
-fn row(name: &str, question: &str, work: Work, room: usize) -> Row {
-    Row {
-        name: name.to_owned(),
-        question: question.to_owned(),
-        shape: Shape { others: 0, room, ready_delay: Duration::ZERO },
-        large: false,
-        work,
-        contenders: Contender::ALL.to_vec(),
-        most_rounds: usize::MAX,
-    }
-}
-
-fn rollouts() -> Vec<Row> {
     let strict = |pods| Work::Rollout { pods, bounds: Bounds::STRICT, priorities: Priorities::Own };
     let bulk =
         Work::Rollout { pods: 1000, bounds: Bounds::quarter(1000), priorities: Priorities::Groups(10) };
-    let slow =
-        row("strict-100-slow", "Strict rollout, 100 pods that are ready after 0.2 s", strict(100), 500);
-    vec![
-        row("strict-100", "Strict rollout (maxSurge 1, maxUnavailable 0), 100 pods", strict(100), 3000),
-        row("strict-400", "Strict rollout, 400 pods", strict(400), 3000),
-        once(row("strict-1600", "Strict rollout, 1,600 pods", strict(1600), 3000)),
-        row("bulk-1000", "Bulk rollout (maxSurge 25%, maxUnavailable 25%), 1,000 pods", bulk, 3000),
-        row("creation-400", "First creation, 400 pods", Work::Creation { pods: 400 }, 3000),
-        Row { shape: Shape { ready_delay: Duration::from_millis(200), ..slow.shape }, ..slow },
-    ]
-}
-
-fn latencies() -> Vec<Row> {
     let failover = "The leader is killed (lease of 15 s): time until the first write of the other replica";
+    let (beside, memory) = (Work::Beside { pods: 400 }, Work::Memory { objects: 1 });
+    let rest = Work::Rest { objects: 10_000, minutes: 10 };
+    let slow = Shape { room: 500, ready_delay: Duration::from_millis(200), ..SHAPE };
+    let beside_10k = Shape { others: 10_000, room: 5000, ..SHAPE };
+    let beside_50k = Shape { others: 50_000, ..beside_10k };
+    let many = Shape { room: 25_000, ..SHAPE };
     vec![
-        Row {
-            contenders: vec![Contender::Ours],
-            ..row("latency", "Time from a watch event to the request that answers it", Work::Latency, 3000)
-        },
-        Row { contenders: BOTH.to_vec(), ..row("failover", failover, Work::Failover, 3000) },
-    ]
-}
-
-fn beside_others(others: usize, name: &str, text: &str) -> Vec<Row> {
-    let large = others > 10_000;
-    let beside = |kind: &str, question: String, work| {
-        let row = row(&format!("{kind}-{name}"), &question, work, 5000);
-        let row = Row { shape: Shape { others, ..row.shape }, contenders: BOTH.to_vec(), ..row };
-        if large { once(row) } else { row }
-    };
-    let mut rows = vec![
-        beside(
-            "beside",
-            format!("400 creates and 200 deletes beside {text} other pods"),
-            Work::Beside { pods: 400 },
-        ),
-        Row {
-            // Each round takes two minutes, and the values hardly differ.
-            most_rounds: 1,
-            ..beside(
-                "memory",
-                format!("Memory beside {text} other pods, with one object of 100 pods"),
-                Work::Memory { objects: 1 },
-            )
-        },
-    ];
-    if large {
-        rows.push(beside(
-            "restart",
-            format!("Start beside {text} other pods: time until the first write"),
-            Work::Restart,
-        ));
-    }
-    rows
-}
-
-fn many_objects() -> Vec<Row> {
-    let large = |name, question, work, room| {
-        once(Row { contenders: BOTH.to_vec(), ..row(name, question, work, room) })
-    };
-    vec![
-        large("memory-own-10k", "Memory with 100 objects of 100 pods", Work::Memory { objects: 100 }, 25_000),
-        large(
+        row("strict-100", "Strict rollout (maxSurge 1, maxUnavailable 0), 100 pods", strict(100)),
+        row("strict-400", "Strict rollout, 400 pods", strict(400)),
+        row("strict-1600", "Strict rollout, 1,600 pods", strict(1600)).once(),
+        row("bulk-1000", "Bulk rollout (maxSurge 25%, maxUnavailable 25%), 1,000 pods", bulk),
+        row("creation-400", "First creation, 400 pods", Work::Creation { pods: 400 }),
+        row("strict-100-slow", "Strict rollout, 100 pods that are ready after 0.2 s", strict(100)).on(slow),
+        row("latency", "Time from the event that shows a pod ready to the next DELETE", Work::Latency)
+            .of(&[Contender::Ours]),
+        row("failover", failover, Work::Failover).of(&BOTH),
+        row("beside-10k", "400 creates and 200 deletes beside 10,000 other pods", beside)
+            .of(&BOTH)
+            .on(beside_10k),
+        row("memory-10k", "Memory beside 10,000 other pods, with one object of 100 pods", memory)
+            .of(&BOTH)
+            .on(beside_10k)
+            .once(),
+        row("memory-50k", "Memory beside 50,000 other pods, with one object of 100 pods", memory)
+            .of(&BOTH)
+            .on(beside_50k)
+            .once(),
+        row("restart-50k", "Start beside 50,000 other pods: time until the first write", Work::Restart)
+            .of(&BOTH)
+            .on(beside_50k)
+            .once(),
+        row(
             "storm",
             "1,000 objects of 10 pods, all updated at once",
             Work::Storm { objects: 1000, pods: 10 },
-            25_000,
-        ),
-        large(
-            "rest",
-            "10,000 objects of one pod at rest, for 10 minutes",
-            Work::Rest { objects: 10_000, minutes: 10 },
-            25_000,
-        ),
+        )
+        .of(&BOTH)
+        .on(many)
+        .once(),
+        row("rest", "10,000 objects of one pod at rest, for 10 minutes", rest).of(&BOTH).on(many).once(),
+        row("plain-strict-100", "Strict rollout, 100 pods of a plain Deployment", strict(100))
+            .of(&Contender::OF_PLAIN),
+        row("plain-bulk-1000", "Bulk rollout, 1,000 pods of a plain Deployment", bulk)
+            .of(&Contender::OF_PLAIN),
     ]
 }
 
-/// Plain Deployments: the built-in deployment controller runs, and either of the controllers of ReplicaSets.
-fn plain_deployments() -> Vec<Row> {
-    let strict = Work::Rollout { pods: 100, bounds: Bounds::STRICT, priorities: Priorities::Own };
-    let bulk =
-        Work::Rollout { pods: 1000, bounds: Bounds::quarter(1000), priorities: Priorities::Groups(10) };
-    let beside = |row: Row| Row { shape: Shape { others: 10_000, ..row.shape }, ..once(row) };
-    let rows = vec![
-        row("plain-strict-100", "Strict rollout, 100 pods of a plain Deployment", strict, 3000),
-        row("plain-bulk-1000", "Bulk rollout, 1,000 pods of a plain Deployment", bulk, 3000),
-        beside(row(
-            "plain-beside-10k",
-            "400 creates and 200 deletes of a plain Deployment beside 10,000 other pods",
-            Work::Beside { pods: 400 },
-            5000,
-        )),
-        beside(row(
-            "plain-memory-10k",
-            "Memory beside 10,000 other pods, with one plain Deployment of 100 pods",
-            Work::Memory { objects: 1 },
-            5000,
-        )),
-    ];
-    rows.into_iter()
-        .map(|row| Row { contenders: Contender::OF_PLAIN.to_vec(), most_rounds: 1, ..row })
-        .collect()
+const BOTH: [Contender; 2] = [Contender::Ours, Contender::BuiltIn];
+const SHAPE: Shape = Shape { others: 0, room: 3000, ready_delay: Duration::ZERO };
+
+/// A row that compares all contenders on a small control plane.
+fn row(name: &'static str, question: &'static str, work: Work) -> Row {
+    Row { name, question, shape: SHAPE, large: false, work, contenders: &Contender::ALL }
 }
 
 impl Row {
-    /// How many rounds of these are useful.
-    pub fn rounds(&self, rounds: usize) -> usize {
-        rounds.min(self.most_rounds)
+    fn of(self, contenders: &'static [Contender]) -> Self {
+        Self { contenders, ..self }
+    }
+
+    fn on(self, shape: Shape) -> Self {
+        Self { shape, ..self }
+    }
+
+    /// It takes long: only `--large` measures it, in one round.
+    fn once(self) -> Self {
+        Self { large: true, ..self }
     }
 
     /// Measures it: all contenders in turn, in alternating order.
     pub async fn measure(&self, cluster: &Cluster, how: How) -> Result<Measured> {
-        let (name, question) = (self.name.clone(), self.question.clone());
+        let (name, question) = (self.name.to_owned(), self.question.to_owned());
         let rounds = how.rounds;
         let mut measured = Measured { name, question, how, values: BTreeMap::new(), broken: BTreeMap::new() };
         for round in 0..rounds {
-            let mut contenders = self.contenders.clone();
+            let mut contenders = self.contenders.to_vec();
             if round % 2 == 1 {
                 contenders.reverse();
             }
             if let Work::Rest { objects, minutes } = self.work {
                 let found = rest::rest(cluster, &contenders, objects, minutes).await;
-                for (contender, outcome) in found.with_context(|| self.name.clone())? {
+                for (contender, outcome) in found.context(self.name)? {
                     self.show(contender, &outcome);
                     measured.add(contender, outcome);
                 }
@@ -319,7 +247,7 @@ mod tests {
 
     #[test]
     fn rows_have_names_of_their_own() {
-        let names: BTreeSet<String> = rows().into_iter().map(|row| row.name).collect();
+        let names: BTreeSet<&str> = rows().into_iter().map(|row| row.name).collect();
         assert_eq!(names.len(), rows().len());
     }
 }

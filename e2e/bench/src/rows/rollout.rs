@@ -58,58 +58,30 @@ impl Run<'_> {
             return Ok(Outcome::Broken(broken));
         }
         let mut values = self.requests_a_pod(&requests, pods);
-        let (wasted, above, last_tenth) = observer.read(|state| {
+        let (above, last_tenth) = observer.read(|state| {
             let at = state.deletions.get(pods - pods / 10).map(|(_, at)| *at);
-            (state.created - pods, promises::above_ceiling(state, pods, bounds), at)
+            (promises::above_ceiling(state, pods, bounds), at)
         });
         let all = rate(pods, begin, end);
-        let sent = values.get(&Metric::RequestsPerPod).copied().unwrap_or_default();
-        values.extend([
-            (Metric::PodsPerSecond, all),
-            (Metric::WastedCreates, count(wasted)),
-            (Metric::AboveCeiling, count(above)),
-            (Metric::RequestsPerSecond, sent * all),
-        ]);
+        values.extend([(Metric::PodsPerSecond, all), (Metric::AboveCeiling, count(above))]);
         if let Some(at) = last_tenth {
             values.insert(Metric::LastTenth, rate(pods / 10, at, end) / all);
         }
         Ok(Outcome::Kept(values))
     }
 
-    /// The requests of the contender in its namespace, divided by the number of pods.
+    /// The requests of the contender in its namespace, divided by the number of pods. Watches do not count: they last longer than the
+    /// rollout.
     fn requests_a_pod(&self, requests: &[Request], pods: usize) -> Values {
-        let mut counts = BTreeMap::from([
-            (Metric::RequestsPerPod, 0),
-            (Metric::CreatesPerPod, 0),
-            (Metric::DeletesPerPod, 0),
-            (Metric::OtherWritesPerPod, 0),
-            (Metric::ReadsPerPod, 0),
-            (Metric::ConflictsPerPod, 0),
-        ]);
         let inside = |request: &&Request| request.namespace.as_deref() == Some(&self.test_cluster.namespace);
         let sent = requests.iter().filter(inside).filter(|request| self.contender.sent(request));
+        let (mut all, mut conflicts) = (0, 0);
         for request in sent {
-            if let Some(kind) = kind(request) {
-                *counts.entry(kind).or_default() += 1;
-                *counts.entry(Metric::RequestsPerPod).or_default() += 1;
-            }
-            if request.code == 409 {
-                *counts.entry(Metric::ConflictsPerPod).or_default() += 1;
-            }
+            all += usize::from(request.verb != "watch");
+            conflicts += usize::from(request.code == 409);
         }
-        counts.into_iter().map(|(metric, number)| (metric, count(number) / count(pods))).collect()
-    }
-}
-
-/// What a request counts as. Watches are no requests: they last longer than the rollout.
-fn kind(request: &Request) -> Option<Metric> {
-    let is_pod = request.plural == "pods" && request.subresource.is_none();
-    match request.verb.as_str() {
-        "watch" => None,
-        "create" if is_pod => Some(Metric::CreatesPerPod),
-        "delete" if is_pod => Some(Metric::DeletesPerPod),
-        "get" | "list" => Some(Metric::ReadsPerPod),
-        _ => Some(Metric::OtherWritesPerPod),
+        let a_pod = |number| count(number) / count(pods);
+        Values::from([(Metric::RequestsPerPod, a_pod(all)), (Metric::ConflictsPerPod, a_pod(conflicts))])
     }
 }
 
@@ -131,27 +103,4 @@ async fn prioritise(
     let values = priorities.iter().map(|(name, priority)| (name.clone(), priority.to_string()));
     annotate(test_cluster, annotation::DELETE_PRIORITY, values).await?;
     Ok(priorities)
-}
-
-#[cfg(test)]
-mod tests {
-    use scenarios::Request;
-
-    use super::kind;
-    use crate::results::Metric;
-
-    #[test]
-    fn requests_are_counted_by_what_they_do() {
-        let request = |verb: &str, plural: &str| Request {
-            verb: verb.to_owned(),
-            plural: plural.to_owned(),
-            ..Request::default()
-        };
-        assert_eq!(kind(&request("watch", "pods")), None);
-        assert_eq!(kind(&request("create", "pods")), Some(Metric::CreatesPerPod));
-        assert_eq!(kind(&request("create", "events")), Some(Metric::OtherWritesPerPod));
-        assert_eq!(kind(&request("delete", "pods")), Some(Metric::DeletesPerPod));
-        assert_eq!(kind(&request("update", "replicasets")), Some(Metric::OtherWritesPerPod));
-        assert_eq!(kind(&request("list", "pods")), Some(Metric::ReadsPerPod));
-    }
 }
