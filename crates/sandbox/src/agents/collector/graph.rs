@@ -1,21 +1,19 @@
-//! The graph of owners and dependents. It is built from watches only, so it may lag behind the API server.
+//! The graph of owners and dependents. It is built from watches only, so it may lag behind the API server. Its changes add
+//! objects to the queues; workers take them from there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::DynamicObject;
 use kube::core::PartialObjectMeta;
 use kube_runtime::watcher::Event;
 
-use super::monitors::{Kind, Resource, Resources};
-use super::queue::{Task, Uid};
+use super::monitors::{Kind, MonitorMessage, Resource, Resources};
+use super::queue::{Queue, Task, Uid};
 
 pub(super) const ORPHAN: &str = "orphan";
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
-
-/// The size of the cache of absent owners.
-const MOST_ABSENT: usize = 500;
 
 /// An object of the graph.
 #[derive(Debug, Clone)]
@@ -62,59 +60,36 @@ impl Node {
     pub(super) fn is_blocking(&self, owner: &str) -> bool {
         self.owners.iter().any(|one| one.uid == owner && one.block_owner_deletion == Some(true))
     }
-
-    fn coordinates(&self) -> Coordinates {
-        let (version, kind) = self.resource.kind();
-        Coordinates {
-            version,
-            kind,
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-            uid: self.uid.clone(),
-        }
-    }
 }
 
-/// An object as an owner reference identifies it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Coordinates {
-    version: String,
-    kind: String,
-    namespace: String,
-    name: String,
-    uid: Uid,
-}
-
-impl Coordinates {
-    /// What an owner reference refers to, for a dependent in this namespace.
-    pub(super) fn of(owner: &OwnerReference, namespace: &str) -> Self {
-        Self {
-            version: owner.api_version.clone(),
-            kind: owner.kind.clone(),
-            namespace: namespace.to_owned(),
-            name: owner.name.clone(),
-            uid: owner.uid.clone(),
-        }
-    }
-}
-
-/// All known objects and their owner references.
+/// All known objects, their owner references, and what is to do.
 #[derive(Default)]
 pub(super) struct Graph {
+    orphan: Queue,
+    delete: Queue,
     resources: Resources,
     nodes: BTreeMap<Uid, Node>,
     dependents: BTreeMap<Uid, BTreeSet<Uid>>,
-    /// Owners that are known to be absent.
-    absent: BTreeSet<Coordinates>,
+    /// Owners that are gone.
+    absent: BTreeSet<Uid>,
     /// Lists in progress, by resource.
     lists: BTreeMap<Kind, BTreeSet<Uid>>,
     /// Resources with at least one complete list.
     listed: BTreeSet<Kind>,
 }
 
-type Wanted = Vec<(Task, Uid)>;
+pub(super) fn lock(graph: &Mutex<Graph>) -> MutexGuard<'_, Graph> {
+    graph.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Graph {
+    pub(super) fn queue(&mut self, task: Task) -> &mut Queue {
+        match task {
+            Task::Orphan => &mut self.orphan,
+            Task::Delete => &mut self.delete,
+        }
+    }
+
     /// Whether every monitored resource was listed completely.
     pub(super) fn is_synced(&self) -> bool {
         let mut watched = self.resources.iter().filter(|(_, resource)| resource.monitored).peekable();
@@ -134,64 +109,54 @@ impl Graph {
         dependents.filter_map(|uid| self.nodes.get(uid)).cloned().collect()
     }
 
-    pub(super) fn is_absent(&self, owner: &Coordinates) -> bool {
+    pub(super) fn is_absent(&self, owner: &str) -> bool {
         self.absent.contains(owner)
     }
 
-    pub(super) fn set_absent(&mut self, owner: Coordinates) {
-        if self.absent.len() >= MOST_ABSENT {
-            self.absent.clear();
+    pub(super) fn apply(&mut self, message: MonitorMessage) {
+        match message {
+            MonitorMessage::Resources(resources) => self.set_resources(resources),
+            MonitorMessage::Event(resource, event) => self.apply_event(&resource, *event),
         }
-        self.absent.insert(owner);
     }
 
     /// Sets the resources of the server and drops the objects of resources that are no longer monitored.
-    pub(super) fn set_resources(&mut self, resources: Resources) -> Wanted {
-        self.resources = resources;
-        let resources = &self.resources;
+    fn set_resources(&mut self, resources: Resources) {
         let is_watched = |kind: &Kind| resources.get(kind).is_some_and(|resource| resource.monitored);
-        self.listed.retain(&is_watched);
+        self.listed.retain(is_watched);
         self.lists.retain(|kind, _| is_watched(kind));
-        let gone: Vec<Uid> = self
-            .nodes
-            .values()
-            .filter(|node| !is_watched(&node.resource.kind()))
-            .map(|node| node.uid.clone())
-            .collect();
-        gone.iter().flat_map(|uid| self.remove(uid)).collect()
+        let gone = self.uids(|node| !is_watched(&node.resource.kind()));
+        self.resources = resources;
+        gone.iter().for_each(|uid| self.remove(uid));
     }
 
-    pub(super) fn apply(
-        &mut self,
-        resource: &Arc<Resource>,
-        event: Event<PartialObjectMeta<DynamicObject>>,
-    ) -> Wanted {
+    fn uids(&self, which: impl Fn(&Node) -> bool) -> Vec<Uid> {
+        self.nodes.values().filter(|node| which(node)).map(|node| node.uid.clone()).collect()
+    }
+
+    fn apply_event(&mut self, resource: &Arc<Resource>, event: Event<PartialObjectMeta<DynamicObject>>) {
         let kind = resource.kind();
         match event {
             Event::Apply(object) => self.insert(Node::of(resource, object.metadata)),
             Event::Delete(object) => self.remove(object.metadata.uid.as_deref().unwrap_or_default()),
             Event::Init => {
                 self.lists.insert(kind, BTreeSet::new());
-                Vec::new()
             }
             Event::InitApply(object) => {
                 let node = Node::of(resource, object.metadata);
                 self.lists.entry(kind).or_default().insert(node.uid.clone());
-                self.insert(node)
+                self.insert(node);
             }
             Event::InitDone => {
                 let found = self.lists.remove(&kind).unwrap_or_default();
-                let known = self.nodes.values().filter(|node| node.resource.kind() == kind);
-                let gone: Vec<Uid> =
-                    known.map(|node| node.uid.clone()).filter(|uid| !found.contains(uid)).collect();
+                let gone = self.uids(|node| node.resource.kind() == kind && !found.contains(&node.uid));
                 self.listed.insert(kind);
-                gone.iter().flat_map(|uid| self.remove(uid)).collect()
+                gone.iter().for_each(|uid| self.remove(uid));
             }
         }
     }
 
-    fn insert(&mut self, node: Node) -> Wanted {
-        let mut wanted = Wanted::new();
+    fn insert(&mut self, node: Node) {
         let old = self.nodes.get(&node.uid).cloned();
         let before = old.as_ref().map(|old| old.owners.as_slice()).unwrap_or_default();
         for owner in before {
@@ -202,34 +167,34 @@ impl Graph {
             }
             // This object may be the last dependent that the owner waits for.
             if blocks(owner) && !now.is_some_and(blocks) && self.nodes.contains_key(&owner.uid) {
-                wanted.push((Task::Delete, owner.uid.clone()));
+                self.delete.add(owner.uid.clone());
             }
         }
         for owner in node.owners.iter().filter(|owner| before.iter().all(|one| one.uid != owner.uid)) {
             self.dependents.entry(owner.uid.clone()).or_default().insert(node.uid.clone());
             if !self.is_as_named(owner, &node.namespace) {
-                wanted.push((Task::Delete, node.uid.clone()));
+                self.delete.add(node.uid.clone());
             }
         }
         let starts = |finalizer| {
             node.waits_for(finalizer) && !old.as_ref().is_some_and(|old| old.waits_for(finalizer))
         };
         if starts(ORPHAN) {
-            wanted.push((Task::Orphan, node.uid.clone()));
+            self.orphan.add(node.uid.clone());
         } else if starts(FOREGROUND) {
             let dependents = self.dependents.get(&node.uid).into_iter().flatten();
-            wanted.extend(dependents.map(|uid| (Task::Delete, uid.clone())));
-            wanted.push((Task::Delete, node.uid.clone()));
+            dependents.chain([&node.uid]).for_each(|uid| self.delete.add(uid.clone()));
         }
         self.nodes.insert(node.uid.clone(), node);
-        wanted
     }
 
     /// Whether the owner is known and matches the reference.
     fn is_as_named(&self, owner: &OwnerReference, namespace: &str) -> bool {
         self.nodes.get(&owner.uid).is_some_and(|known| {
-            let reachable = known.namespace.is_empty() || known.namespace == namespace;
-            reachable && known.coordinates() == Coordinates::of(owner, &known.namespace)
+            let (version, kind) = known.resource.kind();
+            (known.namespace.is_empty() || known.namespace == namespace)
+                && (version, kind, &known.name)
+                    == (owner.api_version.clone(), owner.kind.clone(), &owner.name)
         })
     }
 
@@ -243,19 +208,17 @@ impl Graph {
     }
 
     /// Removes an object.
-    pub(super) fn remove(&mut self, uid: &str) -> Wanted {
-        let Some(node) = self.nodes.remove(uid) else { return Wanted::new() };
-        let mut wanted = Wanted::new();
+    pub(super) fn remove(&mut self, uid: &str) {
+        let Some(node) = self.nodes.remove(uid) else { return };
         if let Some(dependents) = self.dependents.get(uid) {
-            wanted.extend(dependents.iter().map(|dependent| (Task::Delete, dependent.clone())));
-            self.set_absent(node.coordinates());
+            dependents.iter().for_each(|dependent| self.delete.add(dependent.clone()));
+            self.absent.insert(uid.to_owned());
         }
         for owner in &node.owners {
             self.leave(&owner.uid, uid);
             if self.nodes.get(&owner.uid).is_some_and(Node::waits) {
-                wanted.push((Task::Delete, owner.uid.clone()));
+                self.delete.add(owner.uid.clone());
             }
         }
-        wanted
     }
 }

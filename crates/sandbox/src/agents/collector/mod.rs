@@ -9,12 +9,11 @@
 mod graph;
 mod monitors;
 mod queue;
-mod settings;
-mod shared;
 mod work;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -23,14 +22,24 @@ use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
+use graph::{Graph, lock};
 use monitors::MonitorMessage;
 use queue::{Task, Uid};
-pub use settings::Collector;
-use shared::{Shared, lock};
 use work::Worker;
 
 /// The number of workers of each queue.
 const WORKERS: usize = 20;
+
+/// The settings of the garbage collector. With the default it works without delay. They can change while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Collector {
+    /// The minimum time between two of its writes, like the rate limit of its client.
+    pub pace: Duration,
+    /// How late its watches show a change.
+    pub lag: Duration,
+    /// Whether it is suspended: it reads no events and sends no requests.
+    pub frozen: bool,
+}
 
 /// An item that a worker has processed.
 struct ProcessedItem {
@@ -61,21 +70,21 @@ async fn collect(client: Client, mut settings: watch::Receiver<Collector>) {
     // Dropping this future aborts the monitors.
     let mut monitors = tokio::task::JoinSet::new();
     monitors.spawn(monitors::run(client.clone(), tell));
-    let shared = Arc::new(Mutex::new(Shared::default()));
-    let worker = Worker::new(client, Arc::clone(&shared), settings.clone());
+    let graph = Arc::new(Mutex::new(Graph::default()));
+    let worker = Worker::new(client, Arc::clone(&graph), settings.clone());
     let mut late: VecDeque<(Instant, MonitorMessage)> = VecDeque::new();
     let mut jobs: FuturesUnordered<BoxFuture<'static, ProcessedItem>> = FuturesUnordered::new();
     loop {
         let retry = {
-            let mut shared = lock(&shared);
+            let mut graph = lock(&graph);
             for task in [Task::Orphan, Task::Delete] {
                 // The workers start when the graph is synced.
-                while shared.graph.is_synced() && shared.queue(task).working() < WORKERS {
-                    let Some(uid) = shared.queue(task).next(Instant::now()) else { break };
+                while graph.is_synced() && graph.queue(task).working() < WORKERS {
+                    let Some(uid) = graph.queue(task).next(Instant::now()) else { break };
                     jobs.push(Box::pin(job(worker.clone(), task, uid)));
                 }
             }
-            [Task::Orphan, Task::Delete].iter().filter_map(|task| shared.queue(*task).retry()).min()
+            [Task::Orphan, Task::Delete].iter().filter_map(|task| graph.queue(*task).retry()).min()
         };
         let lag = settings.borrow_and_update().lag;
         let due = late.front().map(|(came, _)| *came + lag);
@@ -87,14 +96,14 @@ async fn collect(client: Client, mut settings: watch::Receiver<Collector>) {
             }
             () = until(due) => {
                 if let Some((_, message)) = late.pop_front() {
-                    lock(&shared).take_in(message);
+                    lock(&graph).apply(message);
                 }
             }
             Some(done) = jobs.next() => {
                 if let Err(error) = &done.result {
                     tracing::debug!(%error, uid = done.uid, "cannot collect garbage");
                 }
-                lock(&shared).queue(done.task).done(&done.uid, done.result.is_ok(), Instant::now());
+                lock(&graph).queue(done.task).done(&done.uid, done.result.is_ok(), Instant::now());
             }
             () = until(retry) => {}
             changed = settings.changed() => {

@@ -15,8 +15,8 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::agents::{RETRY, burst, watch};
 
-/// Resources that are not in the graph: their objects have no dependents and expire.
-const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
+/// The resource that is not in the graph: its objects have no dependents and expire.
+const IGNORED: (&str, &str) = ("", "events");
 
 /// `apiVersion` and `kind`.
 pub(super) type Kind = (String, String);
@@ -115,7 +115,7 @@ async fn discover(client: &Client) -> Result<Resources, kube::Error> {
         for version in group.versions() {
             for (api, capabilities) in group.versioned_resources(version) {
                 let can = |verb| capabilities.supports_operation(verb);
-                let ignored = IGNORED.contains(&(api.group.as_str(), api.plural.as_str()));
+                let ignored = IGNORED == (api.group.as_str(), api.plural.as_str());
                 let resource = Resource {
                     namespaced: capabilities.scope == Scope::Namespaced,
                     monitored: version == preferred

@@ -5,21 +5,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{
-    DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
-};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::graph::{Coordinates, FOREGROUND, Node, ORPHAN};
+use super::Collector;
+use super::graph::{FOREGROUND, Graph, Node, ORPHAN, lock};
 use super::monitors::{Kind, Resource};
 use super::queue::{Task, Uid};
-use super::settings::Collector;
-use super::shared::{Shared, lock};
 
 /// How often to retry the removal of a finalizer after a conflict.
 const TRIES: usize = 5;
@@ -53,7 +49,7 @@ struct Owners {
 #[derive(Clone)]
 pub(super) struct Worker {
     client: Client,
-    shared: Arc<Mutex<Shared>>,
+    graph: Arc<Mutex<Graph>>,
     settings: watch::Receiver<Collector>,
     /// When the last write was sent.
     last: Arc<tokio::sync::Mutex<Option<Instant>>>,
@@ -62,18 +58,18 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(
         client: Client,
-        shared: Arc<Mutex<Shared>>,
+        graph: Arc<Mutex<Graph>>,
         settings: watch::Receiver<Collector>,
     ) -> Self {
-        Self { client, shared, settings, last: Arc::default() }
+        Self { client, graph, settings, last: Arc::default() }
     }
 
     /// Releases the dependents of an owner with one patch each, then removes the finalizer of the owner.
     pub(super) async fn orphan(&self, uid: &Uid) -> Result<(), Error> {
         let (owner, dependents) = {
-            let shared = lock(&self.shared);
-            let Some(owner) = shared.graph.node(uid) else { return Ok(()) };
-            (owner, shared.graph.dependents(uid))
+            let graph = lock(&self.graph);
+            let Some(owner) = graph.node(uid) else { return Ok(()) };
+            (owner, graph.dependents(uid))
         };
         let released =
             join_all(dependents.iter().map(|one| self.drop_owners(one, std::slice::from_ref(uid))));
@@ -83,7 +79,7 @@ impl Worker {
 
     /// Deletes an object that no owner keeps. An object that waits for its dependents is released when none is left.
     pub(super) async fn attempt_to_delete(&self, uid: &Uid) -> Result<(), Error> {
-        let Some(node) = lock(&self.shared).graph.node(uid) else { return Ok(()) };
+        let Some(node) = lock(&self.graph).node(uid) else { return Ok(()) };
         if node.terminating && !node.waits() {
             return Ok(());
         }
@@ -109,12 +105,8 @@ impl Worker {
             let others: Vec<Uid> = owners.absent.into_iter().chain(owners.waiting).collect();
             return self.drop_owners(&node, &others).await;
         }
-        let dependents = lock(&self.shared).graph.dependents(uid);
+        let dependents = lock(&self.graph).dependents(uid);
         if !owners.waiting.is_empty() && !dependents.is_empty() {
-            if dependents.iter().any(Node::waits) {
-                // The references may form a cycle in which each object waits for the other.
-                self.unblock(&node).await?;
-            }
             return self.delete(&live, PropagationPolicy::Foreground).await;
         }
         // The finalizers of the object determine the propagation policy.
@@ -128,14 +120,14 @@ impl Worker {
 
     /// Processes an object that waits for its dependents.
     async fn advance(&self, node: &Node) -> Result<(), Error> {
-        let mut blocking = lock(&self.shared).graph.dependents(&node.uid);
+        let mut blocking = lock(&self.graph).dependents(&node.uid);
         blocking.retain(|dependent| dependent.is_blocking(&node.uid));
         if blocking.is_empty() {
             return self.remove_finalizer(node, FOREGROUND).await;
         }
-        let mut shared = lock(&self.shared);
+        let mut graph = lock(&self.graph);
         for dependent in blocking.iter().filter(|dependent| !dependent.waits()) {
-            shared.queue(Task::Delete).add(dependent.uid.clone());
+            graph.queue(Task::Delete).add(dependent.uid.clone());
         }
         Ok(())
     }
@@ -155,12 +147,10 @@ impl Worker {
     /// The current owner, from an uncached read; `None` if it does not exist in the namespace of the object. A namespaced owner of
     /// another namespace is absent.
     async fn owner(&self, of: &Node, reference: &OwnerReference) -> Result<Option<Node>, Error> {
-        self.report_foreign_owner(of, reference).await;
         let kind: Kind = (reference.api_version.clone(), reference.kind.clone());
         let (resource, absent) = {
-            let shared = lock(&self.shared);
-            let named = |namespace: &str| shared.graph.is_absent(&Coordinates::of(reference, namespace));
-            (shared.graph.resource(&kind), named(&of.namespace) || named(""))
+            let graph = lock(&self.graph);
+            (graph.resource(&kind), graph.is_absent(&reference.uid))
         };
         if absent {
             return Ok(None);
@@ -171,45 +161,12 @@ impl Worker {
         }
         let namespace = if resource.namespaced { of.namespace.as_str() } else { "" };
         let owner = self.read(&resource, namespace, &reference.name).await?;
-        let owner = owner.filter(|owner| owner.uid == reference.uid);
-        if owner.is_none() {
-            lock(&self.shared).graph.set_absent(Coordinates::of(reference, namespace));
-        }
-        Ok(owner)
-    }
-
-    /// Publishes one event if the watches have shown the owner in another namespace.
-    async fn report_foreign_owner(&self, of: &Node, reference: &OwnerReference) {
-        let known = lock(&self.shared).graph.node(&reference.uid).map(|owner| owner.namespace);
-        if known.is_none_or(|namespace| namespace.is_empty() || namespace == of.namespace) {
-            return;
-        }
-        let (version, kind) = of.resource.kind();
-        let namespace = if of.namespace.is_empty() { "default" } else { &of.namespace };
-        let OwnerReference { api_version, kind: owner_kind, name, uid, .. } = reference;
-        let message = format!(
-            "ownerRef [{api_version}/{owner_kind}, namespace: {ns}, name: {name}, uid: {uid}] does not exist in namespace {ns:?}",
-            ns = of.namespace
-        );
-        let event = json!({
-            "apiVersion": "v1", "kind": "Event",
-            "metadata": {"name": format!("{}.{uid}", of.name), "namespace": namespace},
-            "involvedObject": {
-                "apiVersion": version, "kind": kind, "namespace": of.namespace, "name": of.name, "uid": of.uid,
-            },
-            "type": "Warning", "reason": "OwnerRefInvalidNamespace", "message": message,
-            "source": {"component": "garbage-collector-controller"},
-        });
-        let Ok(event) = serde_json::from_value::<Event>(event) else { return };
-        // It may exist. The collection does not depend on events.
-        let _ = Api::namespaced(self.client.clone(), namespace).create(&PostParams::default(), &event).await;
+        Ok(owner.filter(|owner| owner.uid == reference.uid))
     }
 
     /// Removes an object that does not exist, even if the watches have not shown its deletion.
     fn forget(&self, uid: &str) {
-        let mut shared = lock(&self.shared);
-        let wanted = shared.graph.remove(uid);
-        shared.enqueue(wanted);
+        lock(&self.graph).remove(uid);
     }
 
     fn api(&self, resource: &Resource, namespace: &str) -> Api<DynamicObject> {
@@ -246,45 +203,20 @@ impl Worker {
         }
     }
 
-    /// Removes the references to these owners.
+    /// Removes the references to these owners: with a strategic merge patch, or with the whole list from the graph if the
+    /// server does not support that.
     async fn drop_owners(&self, node: &Node, owners: &[Uid]) -> Result<(), Error> {
-        let references: Vec<Value> =
-            owners.iter().map(|uid| json!({"$patch": "delete", "uid": uid})).collect();
-        self.change_owners(node, &references, |known| known.retain(|one| !owners.contains(&one.uid))).await
-    }
-
-    /// Sets all owner references to not block the deletion of the owner.
-    async fn unblock(&self, node: &Node) -> Result<(), Error> {
-        let mut owners = node.owners.clone();
-        let unblock = |owners: &mut Vec<OwnerReference>| {
-            for owner in owners {
-                owner.block_owner_deletion = Some(false);
-            }
-        };
-        unblock(&mut owners);
-        let references: Vec<Value> = owners.iter().map(|owner| json!(owner)).collect();
-        self.change_owners(node, &references, unblock).await
-    }
-
-    /// Patches the owner references: with a strategic merge patch, or with the whole list from the graph if the server
-    /// does not support that.
-    async fn change_owners(
-        &self,
-        node: &Node,
-        references: &[Value],
-        change: impl Fn(&mut Vec<OwnerReference>),
-    ) -> Result<(), Error> {
         let api = self.api(&node.resource, &node.namespace);
-        let patch = json!({"metadata": {"uid": node.uid, "ownerReferences": references}});
+        let gone: Vec<Value> = owners.iter().map(|uid| json!({"$patch": "delete", "uid": uid})).collect();
+        let patch = json!({"metadata": {"uid": node.uid, "ownerReferences": gone}});
         self.turn().await;
         let mut answer =
             api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Strategic(patch)).await;
         if matches!(&answer, Err(kube::Error::Api(status)) if status.code == 415) {
-            let known = lock(&self.shared).graph.node(&node.uid).unwrap_or_else(|| node.clone());
-            let mut owners = known.owners;
-            change(&mut owners);
+            let mut known = lock(&self.graph).node(&node.uid).unwrap_or_else(|| node.clone());
+            known.owners.retain(|owner| !owners.contains(&owner.uid));
             let patch = json!({"metadata": {
-                "uid": node.uid, "resourceVersion": known.version, "ownerReferences": owners,
+                "uid": node.uid, "resourceVersion": known.version, "ownerReferences": known.owners,
             }});
             answer = api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await;
         }
