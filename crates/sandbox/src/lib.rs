@@ -10,7 +10,6 @@ mod builtin;
 mod clock;
 mod discovery;
 mod error;
-mod events;
 mod fault;
 mod http;
 mod object;

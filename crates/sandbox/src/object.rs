@@ -128,3 +128,9 @@ pub(crate) fn drop_nulls(value: &mut Value) {
         _ => {}
     }
 }
+
+/// FNV-1a. Unlike the standard hasher, it is the same on every machine and in every run.
+pub(crate) fn hash(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::discovery::KUBERNETES;
+use crate::object;
 use crate::resource::ResourceInfo;
 
 const METADATA: &str = "ObjectMeta";
@@ -17,7 +18,7 @@ pub fn index(all: &[ResourceInfo]) -> Value {
     for info in all {
         // Clients cache a document under its hash and never fetch it again.
         let document = document(all, &info.group, &info.version).unwrap_or_default().to_string();
-        let url = format!("/openapi/v3/{}?hash={:016X}", root(info), hash(&document));
+        let url = format!("/openapi/v3/{}?hash={:016X}", root(info), object::hash(&document));
         paths.insert(root(info), json!({"serverRelativeURL": url}));
     }
     json!({"paths": paths})
@@ -79,10 +80,4 @@ fn operations<const N: usize>(info: &ResourceInfo, verbs: [&str; N]) -> Value {
         "responses": {"200": {"description": "OK", "content": {"application/json": schema}}},
     });
     verbs.into_iter().map(|verb| (verb.to_owned(), operation.clone())).collect()
-}
-
-/// FNV-1a. Unlike the standard hasher, it is the same on every machine and in every run.
-fn hash(text: &str) -> u64 {
-    text.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -1,4 +1,4 @@
-//! Decodes the objects that kubectl sends in protobuf: `kubectl create namespace`, `kubectl create deployment` and drains.
+//! Decodes the objects that kubectl sends in protobuf: `kubectl create namespace`, and what drains send.
 //! A field that is not in the table is an error, unless it is empty.
 //!
 //! The server never returns objects in protobuf; every client that sends protobuf also accepts JSON.
@@ -29,7 +29,6 @@ type Fields = [(u64, &'static str, Shape)];
 fn fields_of(api_version: &str, kind: &str) -> Option<&'static Fields> {
     Some(match (api_version, kind) {
         ("v1", "Namespace") => NAMESPACE,
-        ("apps/v1", "Deployment") => DEPLOYMENT,
         ("policy/v1", "Eviction") => EVICTION,
         (_, "DeleteOptions") => DELETE_OPTIONS,
         _ => return None,
@@ -39,20 +38,6 @@ fn fields_of(api_version: &str, kind: &str) -> Option<&'static Fields> {
 const META: (u64, &str, Shape) =
     (1, "metadata", Message(&[(1, "name", Text), (3, "namespace", Text), (11, "labels", Texts)]));
 const NAMESPACE: &Fields = &[META, (2, "spec", Message(&[])), (3, "status", Message(&[]))];
-const CONTAINER: &Fields = &[
-    (1, "name", Text),
-    (2, "image", Text),
-    (3, "command", List(&Text)),
-    (6, "ports", List(&Message(&[(3, "containerPort", Number)]))),
-];
-const POD_SPEC: &Fields = &[(2, "containers", List(&Message(CONTAINER)))];
-const DEPLOYMENT_SPEC: &Fields = &[
-    (1, "replicas", Number),
-    (2, "selector", Message(&[(1, "matchLabels", Texts)])),
-    (3, "template", Message(&[META, (2, "spec", Message(POD_SPEC))])),
-    (4, "strategy", Message(&[])),
-];
-const DEPLOYMENT: &Fields = &[META, (2, "spec", Message(DEPLOYMENT_SPEC)), (3, "status", Message(&[]))];
 const EVICTION: &Fields = &[META, (2, "deleteOptions", Message(DELETE_OPTIONS))];
 const DELETE_OPTIONS: &Fields = &[
     (1, "gracePeriodSeconds", Number),

@@ -14,9 +14,6 @@ use crate::table;
 pub(crate) fn versioned(info: &ResourceInfo, stored: &Value) -> Value {
     let mut object = stored.clone();
     stamp(info, &mut object);
-    if info.plural == "events" && info.group == "events.k8s.io" {
-        crate::events::to_new(&mut object);
-    }
     object
 }
 

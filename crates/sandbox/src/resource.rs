@@ -102,86 +102,37 @@ impl ResourceInfo {
     }
 }
 
-pub(crate) const VERBS: [&str; 8] =
-    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// One row of the table of built-in resources.
-struct Row {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    short: &'static [&'static str],
-    categories: &'static [&'static str],
-    namespaced: bool,
-    status: bool,
-    scale: bool,
-}
+/// Group, kind, plural, short name and category; empty if there is none.
+type Row = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
-const ROW: Row = Row {
-    group: "",
-    version: "v1",
-    kind: "",
-    plural: "",
-    short: &[],
-    categories: &[],
-    namespaced: true,
-    status: false,
-    scale: false,
-};
-
+/// The built-in resources, except whether they are namespaced and their subresources.
 const ROWS: &[Row] = &[
-    Row { kind: "Namespace", plural: "namespaces", short: &["ns"], namespaced: false, status: true, ..ROW },
-    Row { kind: "Node", plural: "nodes", short: &["no"], namespaced: false, status: true, ..ROW },
-    Row { kind: "Pod", plural: "pods", short: &["po"], categories: &["all"], status: true, ..ROW },
-    Row { kind: "PodTemplate", plural: "podtemplates", ..ROW },
-    Row { kind: "Event", plural: "events", short: &["ev"], ..ROW },
-    Row { kind: "ConfigMap", plural: "configmaps", short: &["cm"], ..ROW },
-    Row { kind: "Secret", plural: "secrets", ..ROW },
-    Row { kind: "ServiceAccount", plural: "serviceaccounts", short: &["sa"], ..ROW },
-    Row { kind: "ResourceQuota", plural: "resourcequotas", short: &["quota"], status: true, ..ROW },
-    Row { kind: "Service", plural: "services", short: &["svc"], categories: &["all"], status: true, ..ROW },
-    Row {
-        group: "apps",
-        kind: "Deployment",
-        plural: "deployments",
-        short: &["deploy"],
-        categories: &["all"],
-        status: true,
-        scale: true,
-        ..ROW
-    },
-    Row {
-        group: "apps",
-        kind: "ReplicaSet",
-        plural: "replicasets",
-        short: &["rs"],
-        categories: &["all"],
-        status: true,
-        scale: true,
-        ..ROW
-    },
-    Row { group: "events.k8s.io", kind: "Event", plural: "events", short: &["ev"], ..ROW },
-    Row { group: "coordination.k8s.io", kind: "Lease", plural: "leases", ..ROW },
-    Row {
-        group: "policy",
-        kind: "PodDisruptionBudget",
-        plural: "poddisruptionbudgets",
-        short: &["pdb"],
-        status: true,
-        ..ROW
-    },
-    Row {
-        group: "apiextensions.k8s.io",
-        kind: "CustomResourceDefinition",
-        plural: "customresourcedefinitions",
-        short: &["crd", "crds"],
-        categories: &["api-extensions"],
-        namespaced: false,
-        status: true,
-        ..ROW
-    },
+    ("", "Namespace", "namespaces", "ns", ""),
+    ("", "Node", "nodes", "no", ""),
+    ("", "Pod", "pods", "po", "all"),
+    ("", "PodTemplate", "podtemplates", "", ""),
+    ("", "Event", "events", "ev", ""),
+    ("", "ConfigMap", "configmaps", "cm", ""),
+    ("", "Secret", "secrets", "", ""),
+    ("", "ServiceAccount", "serviceaccounts", "sa", ""),
+    ("", "ResourceQuota", "resourcequotas", "quota", ""),
+    ("", "Service", "services", "svc", "all"),
+    ("apps", "Deployment", "deployments", "deploy", "all"),
+    ("apps", "ReplicaSet", "replicasets", "rs", "all"),
+    ("coordination.k8s.io", "Lease", "leases", "", ""),
+    ("policy", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", ""),
+    (
+        "apiextensions.k8s.io",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        "crd",
+        "api-extensions",
+    ),
 ];
+const CLUSTER_SCOPED: [&str; 3] = ["Namespace", "Node", "CustomResourceDefinition"];
+const WITHOUT_STATUS: [&str; 6] = ["PodTemplate", "Event", "ConfigMap", "Secret", "ServiceAccount", "Lease"];
 
 /// The resources that are compiled into the server.
 #[must_use]
@@ -189,20 +140,21 @@ pub fn builtins() -> Vec<ResourceInfo> {
     ROWS.iter().map(describe).collect()
 }
 
-fn describe(row: &Row) -> ResourceInfo {
+fn describe(&(group, kind, plural, short, category): &Row) -> ResourceInfo {
+    let words = |word: &str| if word.is_empty() { Vec::new() } else { vec![word.to_owned()] };
     ResourceInfo {
-        group: row.group.to_owned(),
-        version: row.version.to_owned(),
-        kind: row.kind.to_owned(),
-        list_kind: format!("{}List", row.kind),
-        plural: row.plural.to_owned(),
-        singular: row.kind.to_lowercase(),
-        short_names: owned(row.short),
-        categories: owned(row.categories),
-        namespaced: row.namespaced,
-        verbs: owned(&VERBS),
-        status: row.status,
-        scale: row.scale.then(|| ScalePaths {
+        group: group.to_owned(),
+        version: "v1".to_owned(),
+        kind: kind.to_owned(),
+        list_kind: format!("{kind}List"),
+        plural: plural.to_owned(),
+        singular: kind.to_lowercase(),
+        short_names: words(short),
+        categories: words(category),
+        namespaced: !CLUSTER_SCOPED.contains(&kind),
+        verbs: VERBS.iter().map(|&verb| verb.to_owned()).collect(),
+        status: !WITHOUT_STATUS.contains(&kind),
+        scale: (group == "apps").then(|| ScalePaths {
             spec_replicas: ".spec.replicas".to_owned(),
             status_replicas: ".status.replicas".to_owned(),
             // Built-in resources have a structured selector; the handler converts it to a string.
@@ -211,23 +163,5 @@ fn describe(row: &Row) -> ResourceInfo {
         columns: Vec::new(),
         schema: None,
         origin: Origin::Builtin,
-    }
-}
-
-fn owned(words: &[&str]) -> Vec<String> {
-    words.iter().map(|&w| w.to_owned()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn builtins_are_unique_by_group_and_plural() {
-        let all = builtins();
-        for info in &all {
-            let same = all.iter().filter(|o| o.group == info.group && o.plural == info.plural).count();
-            assert_eq!(same, 1, "{}", info.qualified());
-        }
     }
 }

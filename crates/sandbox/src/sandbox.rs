@@ -18,7 +18,6 @@ use crate::agents::disruption;
 use crate::agents::kubelet::Kubelets;
 use crate::agents::nodes::{self, NodeSpec};
 use crate::agents::outages::Outages;
-use crate::agents::quota;
 use crate::agents::scheduler;
 use crate::agents::taints;
 use crate::audit::Record;
@@ -131,9 +130,8 @@ impl Sandbox {
         sandbox.spawn(kubelets.run(kubelet));
         sandbox.spawn(disruption::run(sandbox.connect("sandbox-disruption")?, clock.clone()));
         if config.deployments {
-            sandbox.spawn(deployments::run(sandbox.connect("sandbox-deployment")?, clock.clone()));
+            sandbox.spawn(deployments::run(sandbox.connect("sandbox-deployment")?));
         }
-        sandbox.spawn(quota::run(sandbox.connect("sandbox-quota")?));
         sandbox.spawn(taints::run(sandbox.connect("sandbox-taints")?, clock));
         Ok(sandbox)
     }

@@ -34,7 +34,7 @@ impl Failure {
     /// A subresource of an object that does not exist, if the message of the API server includes the subresource.
     pub(crate) fn not_found_at(info: &ResourceInfo, sub: &str, name: &str) -> Self {
         let what = format!("{}/{sub}", info.plural);
-        let subject = if info.group.is_empty() { what.clone() } else { format!("{what}.{}", info.group) };
+        let subject = qualified(&what, &info.group);
         let mut failure = Self::new(404, "NotFound", format!("{subject} \"{name}\" not found"));
         failure.details = Some(details(&info.group, &what, name));
         failure
@@ -65,7 +65,7 @@ impl Failure {
     }
 
     pub(crate) fn conflict_at(group: &str, what: &str, name: &str, why: &str) -> Self {
-        let subject = if group.is_empty() { what.to_owned() } else { format!("{what}.{group}") };
+        let subject = qualified(what, group);
         let message = format!("Operation cannot be fulfilled on {subject} \"{name}\": {why}");
         let mut failure = Self::new(409, "Conflict", message);
         failure.details = Some(details(group, what, name));
@@ -87,7 +87,7 @@ impl Failure {
     }
 
     pub(crate) fn invalid_kind(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
-        let subject = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let subject = qualified(kind, group);
         let mut texts: Vec<String> = Vec::new();
         for text in causes.iter().map(cause_text) {
             // The message lists equal errors once.
@@ -101,10 +101,7 @@ impl Failure {
         };
         let mut failure = Self::new(422, "Invalid", format!("{subject} \"{name}\" is invalid: {all}"));
         let mut details = details(group, kind, name);
-        details["causes"] = causes
-            .iter()
-            .map(|cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field}))
-            .collect();
+        details["causes"] = causes.iter().map(cause_value).collect();
         failure.details = Some(details);
         failure
     }
@@ -120,8 +117,7 @@ impl Failure {
     }
 
     pub(crate) fn with_cause(mut self, cause: &Cause) -> Self {
-        let cause = json!({"reason": cause.reason, "message": cause.message, "field": cause.field});
-        self.details.get_or_insert_with(|| json!({}))["causes"] = json!([cause]);
+        self.details.get_or_insert_with(|| json!({}))["causes"] = json!([cause_value(cause)]);
         self
     }
 
@@ -141,17 +137,6 @@ impl Failure {
         );
         failure.details = Some(json!({}));
         failure
-    }
-
-    /// A verb that a resource or subresource does not support.
-    pub(crate) fn not_supported(info: &ResourceInfo, verb: &str) -> Self {
-        let qualified = info.qualified();
-        Self::new(
-            405,
-            "MethodNotAllowed",
-            format!("{verb} is not supported on resources of kind \"{qualified}\""),
-        )
-        .about(info, "")
     }
 
     pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
@@ -187,24 +172,20 @@ pub(crate) fn deleted(info: &ResourceInfo, name: &str, uid: &str) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 }
 
+fn qualified(what: &str, group: &str) -> String {
+    if group.is_empty() { what.to_owned() } else { format!("{what}.{group}") }
+}
+
 fn details(group: &str, kind: &str, name: &str) -> Value {
-    let mut details = json!({});
-    if !kind.is_empty() {
-        details["kind"] = kind.into();
-    }
-    if !name.is_empty() {
-        details["name"] = name.into();
-    }
-    if !group.is_empty() {
-        details["group"] = group.into();
-    }
-    details
+    let fields = [("kind", kind), ("name", name), ("group", group)];
+    fields.into_iter().filter(|(_, text)| !text.is_empty()).collect()
+}
+
+fn cause_value(cause: &Cause) -> Value {
+    json!({"reason": cause.reason, "message": cause.message, "field": cause.field})
 }
 
 fn cause_text(cause: &Cause) -> String {
-    if cause.field.is_empty() || cause.field == "<nil>" {
-        format!("<nil>: {}", cause.message)
-    } else {
-        format!("{}: {}", cause.field, cause.message)
-    }
+    let field = if cause.field.is_empty() { "<nil>" } else { &cause.field };
+    format!("{field}: {}", cause.message)
 }

@@ -71,15 +71,10 @@ pub(crate) struct Collection {
 }
 
 /// All objects with their versions, at the time of the backup.
+#[derive(Debug)]
 pub struct Backup {
     version: u64,
     objects: BTreeMap<Resource, BTreeMap<Key, Arc<Value>>>,
-}
-
-impl std::fmt::Debug for Backup {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Backup").field("version", &self.version).finish_non_exhaustive()
-    }
 }
 
 pub(crate) struct Store {

@@ -5,9 +5,9 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
+use futures::future::Either;
 use futures::{StreamExt, stream};
 use kube::{Api, Client};
-use kube_runtime::watcher::Event;
 use serde::de::DeserializeOwned;
 
 use super::pod::Pod;
@@ -31,12 +31,6 @@ pub(crate) trait Agent: Send {
     ) -> impl Future<Output = Duration> + Send;
 }
 
-/// An event of one of the watches.
-enum WatchEvent<K> {
-    Pod(Box<Event<Pod>>),
-    Other(Box<Event<K>>),
-}
-
 /// Runs until the process or the task ends.
 pub(crate) async fn run<A: Agent>(client: Client, mut agent: A) {
     let (mut pods, mut others) = (Cache::default(), Cache::default());
@@ -47,14 +41,14 @@ pub(crate) async fn run<A: Agent>(client: Client, mut agent: A) {
             others.apply(event);
         }
     }
-    let watched_pods = watch(Api::<Pod>::all(client)).map(|event| WatchEvent::Pod(Box::new(event)));
-    let mut events = stream::select(watched_pods, watched.map(|event| WatchEvent::Other(Box::new(event))));
+    let watched_pods = watch(Api::<Pod>::all(client)).map(Either::Left);
+    let mut events = stream::select(watched_pods, watched.map(Either::Right));
     let mut wait = Duration::MAX;
     while let Some(batch) = burst(&mut events, wait).await {
         for event in batch {
             match event {
-                WatchEvent::Pod(event) => pods.apply(*event),
-                WatchEvent::Other(event) => others.apply(*event),
+                Either::Left(event) => pods.apply(event),
+                Either::Right(event) => others.apply(event),
             }
         }
         if pods.synced {

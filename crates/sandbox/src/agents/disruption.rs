@@ -17,8 +17,8 @@ use serde_json::json;
 
 use super::beside_pods::{self, Agent};
 use super::pod::Pod;
-use super::{Cache, RETRY};
-use crate::clock::{Clock, seconds};
+use super::{Cache, RETRY, part};
+use crate::clock::Clock;
 
 /// An eviction without a subsequent deletion expires after this time.
 const DISRUPTION_TIMEOUT: i64 = 120;
@@ -70,12 +70,12 @@ impl Disruption {
         let (expected, desired) = match (&spec.max_unavailable, &spec.min_available) {
             (Some(limit), _) => {
                 let expected = self.scale(&namespace, &pods).await?;
-                (expected, (expected - part(limit, expected)).max(0))
+                (expected, (expected - part(limit, expected, true)).max(0))
             }
             (None, Some(IntOrString::Int(least))) => (count(pods.len()), i64::from(*least)),
             (None, Some(share)) => {
                 let expected = self.scale(&namespace, &pods).await?;
-                (expected, part(share, expected))
+                (expected, part(share, expected, true))
             }
             (None, None) => (count(pods.len()), 0),
         };
@@ -98,8 +98,6 @@ impl Disruption {
         if wanted == known && evicting == under_way.iter().collect() {
             return Ok(under_way.is_empty());
         }
-        let (status, reason) =
-            if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
         let forgotten = evicting.into_iter().filter(|name| !under_way.contains(*name));
         let disrupted: BTreeMap<&String, Option<()>> = forgotten.map(|name| (name, None)).collect();
         let patch = json!({
@@ -109,11 +107,6 @@ impl Disruption {
                 "currentHealthy": healthy, "desiredHealthy": desired, "expectedPods": expected,
                 "disruptionsAllowed": allowed, "observedGeneration": budget.metadata.generation,
                 "disruptedPods": disrupted,
-                "conditions": [{
-                    "type": "DisruptionAllowed", "status": status, "reason": reason, "message": "",
-                    "observedGeneration": budget.metadata.generation,
-                    "lastTransitionTime": seconds(self.clock.now()),
-                }],
             },
         });
         let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &namespace);
@@ -167,15 +160,4 @@ impl Disruption {
 
 fn count(pods: usize) -> i64 {
     i64::try_from(pods).unwrap_or(i64::MAX)
-}
-
-/// A number, or a percentage of `whole`, rounded up.
-fn part(value: &IntOrString, whole: i64) -> i64 {
-    match value {
-        IntOrString::Int(number) => i64::from(*number),
-        IntOrString::String(text) => {
-            let percent: i64 = text.trim_end_matches('%').parse().unwrap_or_default();
-            (percent * whole).div_euclid(100) + i64::from((percent * whole).rem_euclid(100) > 0)
-        }
-    }
 }

@@ -1,5 +1,5 @@
-//! The components of a cluster besides the API server: nodes, a scheduler, kubelets, the controllers of Deployments,
-//! disruption budgets and quotas, taint-based eviction, and a garbage collector.
+//! The components of a cluster besides the API server: nodes, a scheduler, kubelets, the controllers of Deployments
+//! and disruption budgets, taint-based eviction, and a garbage collector.
 //!
 //! They are ordinary clients and use no internal interface of the sandbox, so they also work with a real API server.
 
@@ -11,7 +11,6 @@ pub mod kubelet;
 pub mod nodes;
 pub mod outages;
 mod pod;
-pub mod quota;
 pub mod scheduler;
 pub mod taints;
 
@@ -20,6 +19,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube_runtime::watcher::{self, Event};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -71,6 +71,17 @@ impl<K: kube::Resource> Cache<K> {
 pub(crate) fn key<K: kube::Resource>(object: &K) -> Key {
     let meta = object.meta();
     (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+}
+
+/// A number, or a percentage of `whole`.
+pub(crate) fn part(value: &IntOrString, whole: i64, rounds_up: bool) -> i64 {
+    match value {
+        IntOrString::Int(number) => i64::from(*number),
+        IntOrString::String(text) => {
+            let hundredths = whole * text.trim_end_matches('%').parse::<i64>().unwrap_or_default();
+            hundredths.div_euclid(100) + i64::from(rounds_up && hundredths.rem_euclid(100) > 0)
+        }
+    }
 }
 
 /// A watch with a fixed backoff after errors. The default backoff has jitter, and a simulation must be reproducible.

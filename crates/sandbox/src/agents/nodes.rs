@@ -138,9 +138,6 @@ fn status(spec: &NodeSpec, index: usize, at: &str) -> Value {
     json!({
         "capacity": room, "allocatable": room,
         "conditions": [
-            condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-            condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-            condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
             condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
         ],
         "addresses": [

@@ -5,24 +5,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{Either, join_all};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams, Request};
 use kube::{Api, Client, ResourceExt};
-use kube_runtime::watcher::Event;
 use ordereddeployment_placement::{self as placement, place};
 use serde_json::{Value, json};
 
 use super::pod::Pod;
 use super::{Cache, GATHER, Key, RETRY, gather, watch};
 use crate::clock::{Clock, seconds};
-
-/// An event of one of the watches.
-enum WatchEvent {
-    Pod(Box<Event<Pod>>),
-    Node(Box<Event<Node>>),
-}
 
 struct Scheduler {
     client: Client,
@@ -35,8 +28,8 @@ struct Scheduler {
 
 /// Schedules until the process or the task ends.
 pub async fn run(client: Client, clock: Clock) {
-    let pods = watch(Api::<Pod>::all(client.clone())).map(|event| WatchEvent::Pod(Box::new(event)));
-    let nodes = watch(Api::<Node>::all(client.clone())).map(|event| WatchEvent::Node(Box::new(event)));
+    let pods = watch(Api::<Pod>::all(client.clone())).map(Either::Left);
+    let nodes = watch(Api::<Node>::all(client.clone())).map(Either::Right);
     let mut events = stream::select(pods, nodes);
     let mut scheduler = Scheduler {
         client,
@@ -50,8 +43,8 @@ pub async fn run(client: Client, clock: Clock) {
     while let Some(batch) = gather(&mut events, wait, || pace.next_round(GATHER)).await {
         for event in batch {
             match event {
-                WatchEvent::Pod(event) => scheduler.pods.apply(*event),
-                WatchEvent::Node(event) => scheduler.nodes.apply(*event),
+                Either::Left(event) => scheduler.pods.apply(event),
+                Either::Right(event) => scheduler.nodes.apply(event),
             }
         }
         if scheduler.pods.synced && scheduler.nodes.synced {

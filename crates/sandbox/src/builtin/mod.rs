@@ -13,7 +13,7 @@ mod workloads;
 
 pub use decoding::decode;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::{resource::ResourceInfo, schema::Cause};
 
@@ -26,7 +26,9 @@ pub fn prepare(info: &ResourceInfo, object: &mut Value, old: Option<&Value>) -> 
         ("apps", "Deployment") => workloads::prepare_deployment(object, old, &mut causes),
         ("apps", "ReplicaSet") => workloads::prepare_replica_set(object, old, &mut causes),
         ("", "ConfigMap") => check_keys(object, &mut causes),
-        ("" | "events.k8s.io", "Event") => check_event(object, &mut causes),
+        // In force at once. Nothing counts what is used: the server counts the pods on each create.
+        ("", "ResourceQuota") => object["status"] = json!({"hard": object["spec"]["hard"], "used": {}}),
+        ("", "Event") => check_event(object, &mut causes),
         _ => {}
     }
     causes
@@ -46,8 +48,7 @@ fn check_keys(map: &Value, causes: &mut Vec<Cause>) {
 
 /// An event is in the namespace of its object, or in `default`. One with an `eventTime` has a reporter and a reason.
 fn check_event(event: &Value, causes: &mut Vec<Cause>) {
-    let about = if event["regarding"].is_object() { &event["regarding"] } else { &event["involvedObject"] };
-    let (own, other) = (text(&event["metadata"], "namespace"), text(about, "namespace"));
+    let (own, other) = (text(&event["metadata"], "namespace"), text(&event["involvedObject"], "namespace"));
     if own != if other.is_empty() { "default" } else { other } {
         let detail = "does not match event.namespace";
         causes.push(Cause::invalid("involvedObject.namespace", &other.into(), detail));
@@ -55,17 +56,14 @@ fn check_event(event: &Value, causes: &mut Vec<Cause>) {
     if text(event, "eventTime").is_empty() {
         return;
     }
-    for fields in
-        [&["reportingController", "reportingComponent"][..], &["reportingInstance"], &["action"], &["reason"]]
-    {
-        let value = fields.iter().map(|field| text(event, field)).find(|value| !value.is_empty());
-        match value.map(str::len) {
-            None => causes.push(Cause::required(fields[0], "")),
-            Some(..=128) => {}
-            Some(_) => causes.push(Cause::invalid(fields[0], &"".into(), "can have at most 128 characters")),
+    for field in ["reportingComponent", "reportingInstance", "action", "reason"] {
+        match text(event, field).len() {
+            0 => causes.push(Cause::required(field, "")),
+            1..=128 => {}
+            _ => causes.push(Cause::invalid(field, &"".into(), "can have at most 128 characters")),
         }
     }
-    if text(event, "note").len().max(text(event, "message").len()) > 1024 {
+    if text(event, "message").len() > 1024 {
         causes.push(Cause::invalid("message", &"".into(), "can have at most 1024 characters"));
     }
 }

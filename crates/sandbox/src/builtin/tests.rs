@@ -179,19 +179,14 @@ fn unknown_fields_of_builtins_are_dropped_and_reported() {
 #[test]
 fn events_and_config_maps_are_validated() {
     let event = |note: &str| {
-        json!({"metadata": {"name": "e", "namespace": "d"}, "regarding": {"namespace": "d"}, "note": note,
-            "eventTime": "2024-01-01T00:00:00.000000Z", "reportingController": "a.b/c", "reportingInstance": "i",
+        json!({"metadata": {"name": "e", "namespace": "d"}, "involvedObject": {"namespace": "d"}, "message": note,
+            "eventTime": "2024-01-01T00:00:00.000000Z", "reportingComponent": "a.b/c", "reportingInstance": "i",
             "action": "Do", "reason": "Because", "type": "Normal"})
     };
     let elsewhere = json!({"metadata": {"namespace": "d"}, "involvedObject": {"namespace": "e"}});
-    assert_eq!(errors("events.k8s.io", "Event", &event("hi"), None), [""; 0]);
+    assert_eq!(errors("", "Event", &event("hi"), None), [""; 0]);
     for (group, kind, object, wanted) in [
-        (
-            "events.k8s.io",
-            "Event",
-            event(&"x".repeat(1025)),
-            "message: Invalid value: \"\": can have at most 1024",
-        ),
+        ("", "Event", event(&"x".repeat(1025)), "message: Invalid value: \"\": can have at most 1024"),
         (
             "",
             "Event",

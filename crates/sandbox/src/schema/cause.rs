@@ -19,7 +19,7 @@ impl Cause {
     /// A value that breaks a rule: `Invalid value: "x": detail`.
     #[must_use]
     pub fn invalid(field: &str, value: &Value, detail: &str) -> Self {
-        let message = with_detail(format!("Invalid value: {}", shown(value)), detail);
+        let message = with_detail(format!("Invalid value: {}", value), detail);
         Self { reason: "FieldValueInvalid", message, field: field.to_owned() }
     }
 
@@ -39,7 +39,7 @@ impl Cause {
     /// A duplicate of a value that must be unique.
     #[must_use]
     pub fn duplicate(field: &str, value: &Value) -> Self {
-        let message = format!("Duplicate value: {}", shown(value));
+        let message = format!("Duplicate value: {}", value);
         Self { reason: "FieldValueDuplicate", message, field: field.to_owned() }
     }
 
@@ -47,7 +47,7 @@ impl Cause {
     #[must_use]
     pub fn not_supported<T: Display>(field: &str, value: &Value, supported: &[T]) -> Self {
         let list: Vec<String> = supported.iter().map(|v| format!("\"{v}\"")).collect();
-        let message = format!("Unsupported value: {}: supported values: {}", shown(value), list.join(", "));
+        let message = format!("Unsupported value: {}: supported values: {}", value, list.join(", "));
         Self { reason: "FieldValueNotSupported", message, field: field.to_owned() }
     }
 
@@ -71,9 +71,4 @@ fn with_detail(mut text: String, detail: &str) -> String {
         text.push_str(detail);
     }
     text
-}
-
-/// Values as the API server prints them: strings quoted, others as JSON.
-fn shown(value: &Value) -> String {
-    value.to_string()
 }

@@ -11,6 +11,7 @@ mod rules;
 mod validation;
 
 pub use cause::Cause;
+pub(crate) use validation::type_of;
 
 use serde_json::Value;
 

@@ -1,5 +1,8 @@
 //! Validates an object against a structural schema, with the messages of the API server.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::Value;
 
 use super::{
@@ -74,7 +77,7 @@ fn wrong_type(value: &Value, node: &Node) -> Option<String> {
 }
 
 /// The type in the schema language.
-fn type_of(value: &Value) -> &'static str {
+pub(crate) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -102,7 +105,7 @@ fn check_string(text: &str, value: &Value, node: &Node, path: &str, causes: &mut
     } else if let Some(pattern) = node.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
         causes.push(bad(format!("{path} in body should match '{pattern}'")));
     }
-    if node.format == "date-time" && !is_date_time(text).unwrap_or(false) {
+    if node.format == "date-time" && !is_date_time(text) {
         let detail = format!("{path} in body must be of type date-time: {value}");
         causes.push(Cause::type_invalid(shown(path), value, &detail));
     }
@@ -156,30 +159,13 @@ fn shown(path: &str) -> &str {
     if path.is_empty() { NO_PATH } else { path }
 }
 
-/// Checks the pattern, like the API server (`IsDateTime` in `go-openapi/strfmt`). The server therefore stores times
-/// that clients cannot parse, such as the last second of the year 9999 or an offset of 99 hours.
-fn is_date_time(text: &str) -> Option<bool> {
-    let text = text.to_ascii_lowercase();
-    let mut parts = text.split('t');
-    let (date, time) = (parts.next()?, parts.next()?);
-    let digits = |text: &str| text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
-    let (clock, rest) = time.split_at_checked(8)?;
-    let clock: Vec<&str> = clock.split(':').collect();
-    let [hours, minutes, seconds] = clock.as_slice() else { return None };
-    let is_clock = digits(hours) && digits(minutes) && digits(seconds);
-    let in_range = *hours <= "23" && *minutes <= "59" && *seconds <= "59";
-    let zone = rest.strip_suffix('z').or_else(|| {
-        let (fraction, offset) = rest.split_at_checked(rest.len().checked_sub(6)?)?;
-        let (hours, minutes) = offset.strip_prefix(['+', '-'])?.split_once(':')?;
-        (digits(hours) && digits(minutes)).then_some(fraction)
-    });
-    // Any character separates the fraction: the pattern of the API server does not escape the point.
-    let mut fraction = zone?.chars();
-    let is_fraction = match fraction.next() {
-        None => true,
-        Some('\n') => false,
-        Some(_) => !fraction.as_str().is_empty() && fraction.all(|c| c.is_ascii_digit()),
-    };
-    let is_date = date.len() == 10 && date.parse::<jiff::civil::Date>().is_ok();
-    Some(is_date && is_clock && in_range && is_fraction)
+/// The pattern of the API server (`IsDateTime` in `go-openapi/strfmt`), in which any character separates the fraction. The
+/// server therefore stores times that clients cannot parse, such as the last second of the year 9999 or an offset of 99 hours.
+static DATE_TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new("(?i)^([0-9]{4}-[0-9]{2}-[0-9]{2})t([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok()
+});
+
+fn is_date_time(text: &str) -> bool {
+    let found = DATE_TIME.as_ref().and_then(|pattern| pattern.captures(text));
+    found.is_some_and(|found| found[1].parse::<jiff::civil::Date>().is_ok())
 }

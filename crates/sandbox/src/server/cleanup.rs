@@ -42,22 +42,33 @@ pub(crate) async fn run(server: Weak<Server>) {
 impl State {
     /// Runs one pass. Returns whether it changed an object.
     fn clean_up(&mut self) -> bool {
-        let namespaces = self.ending("", "Namespace");
-        let mut definitions = self.ending("apiextensions.k8s.io", "CustomResourceDefinition");
-        definitions.retain(|(info, key)| {
-            let definition = self.store.get(&storage(info), key);
-            definition.is_some_and(|one| object::finalizers(one).iter().any(|one| one == crd::CLEANUP))
-        });
-        if namespaces.is_empty() && definitions.is_empty() {
-            return false;
-        }
-        let places = self.places();
         let mut changed = false;
-        for place in namespaces {
-            changed |= self.empty_namespace(&place, &places);
+        for (info, key) in self.ending("", "Namespace") {
+            let name = key.1.clone();
+            changed |= self.empty(
+                (info, key),
+                |_, inner| inner.0 == name,
+                |namespace| {
+                    let held =
+                        namespace["spec"]["finalizers"].as_array().is_some_and(|held| !held.is_empty());
+                    object::put_at(namespace, ".spec.finalizers", Value::Array(Vec::new()));
+                    held
+                },
+            );
         }
-        for place in definitions {
-            changed |= self.empty_definition(&place, &places);
+        for (info, key) in self.ending("apiextensions.k8s.io", "CustomResourceDefinition") {
+            let Some(definition) = self.store.get(&storage(&info), &key) else { continue };
+            let (group, plural) = crd::names(definition);
+            let is_instance = |inner: &ResourceInfo, _: &Key| {
+                inner.origin == Origin::Crd && inner.group == group && inner.plural == plural
+            };
+            changed |= self.empty((info, key), is_instance, |definition| {
+                let mut finalizers = object::finalizers(definition);
+                let held = finalizers.iter().any(|one| one == crd::CLEANUP);
+                finalizers.retain(|one| one != crd::CLEANUP);
+                object::set_finalizers(definition, finalizers);
+                held
+            });
         }
         changed
     }
@@ -73,85 +84,47 @@ impl State {
         ending.map(|(key, _)| (Arc::clone(info), key.clone())).collect()
     }
 
-    /// Every stored object, once, in one of its served versions.
-    fn places(&self) -> Vec<Place> {
+    /// Every stored object that is inside, once, in one of its served versions.
+    fn inside(&self, is_inside: impl Fn(&ResourceInfo, &Key) -> bool) -> Vec<Place> {
         let mut places = Vec::new();
         for (resource, collection) in self.store.collections() {
-            let info = self
-                .registry
-                .iter()
-                .find(|info| storage(info) == *resource && info.group == resource.0)
-                .map(Arc::clone);
-            if let Some(info) = info {
-                places.extend(collection.objects.keys().map(|key| (Arc::clone(&info), key.clone())));
-            }
+            let Some(info) = self.registry.iter().find(|info| storage(info) == *resource) else { continue };
+            let keys = collection.objects.keys().filter(|key| is_inside(info, key));
+            places.extend(keys.map(|key| (Arc::clone(info), key.clone())));
         }
         places
     }
 
-    /// Removes one finalizer. Removes the object if it was the last one.
-    fn release(&mut self, (info, key): &Place, finalizer: &str) -> bool {
-        let Some(object) = self.store.get(&storage(info), key).map(Arc::clone) else { return false };
-        let mut freed = Value::clone(&object);
-        let mut finalizers = object::finalizers(&freed);
-        finalizers.retain(|one| one != finalizer);
-        object::set_finalizers(&mut freed, finalizers);
-        self.store_or_remove((info, key), freed);
-        true
-    }
-
-    fn store_or_remove(&mut self, (info, key): (&Arc<ResourceInfo>, &Key), object: Value) {
-        if finished(&object) {
+    /// Deletes what is inside the object. When nothing is left, releases the object: `release` returns whether there was
+    /// something to release.
+    fn empty(
+        &mut self,
+        (info, key): Place,
+        is_inside: impl Fn(&ResourceInfo, &Key) -> bool,
+        release: impl FnOnce(&mut Value) -> bool,
+    ) -> bool {
+        let (mut changed, mut left) = (false, false);
+        for (inner, inner_key) in self.inside(is_inside) {
+            let Some(object) = self.store.get(&storage(&inner), &inner_key).map(Arc::clone) else { continue };
+            if !object::terminating(&object) {
+                let options = Options::background(object::uid(&object));
+                changed |= self.delete_one(&inner, &inner_key, &options).is_ok();
+            }
+            left |= self.store.get(&storage(&inner), &inner_key).is_some();
+        }
+        let stored = self.store.get(&storage(&info), &key).map(Arc::clone);
+        let Some(last) = stored.filter(|_| !left) else { return changed };
+        let mut freed = Value::clone(&last);
+        if !release(&mut freed) {
+            return changed;
+        }
+        if finished(&freed) {
             // Watches get the last stored state of the object.
-            if let Some(last) = self.store.get(&storage(info), key).map(Arc::clone) {
-                self.store.remove(&storage(info), key, &last);
-            }
-            self.after_removal(info, &object);
+            self.store.remove(&storage(&info), &key, &last);
+            self.after_removal(&info, &freed);
         } else {
-            self.store.put(&storage(info), key, object);
+            self.store.put(&storage(&info), &key, freed);
         }
-    }
-
-    fn empty_namespace(&mut self, place: &Place, places: &[Place]) -> bool {
-        let (info, key) = place;
-        let (mut changed, mut left) = (false, false);
-        for (inner, inner_key) in places.iter().filter(|(_, inner)| inner.0 == key.1) {
-            let Some(object) = self.store.get(&storage(inner), inner_key).map(Arc::clone) else { continue };
-            if !object::terminating(&object) {
-                changed |=
-                    self.delete_one(inner, inner_key, &Options::background(object::uid(&object))).is_ok();
-            }
-            left |= self.store.get(&storage(inner), inner_key).is_some();
-        }
-        if left {
-            return changed;
-        }
-        let Some(object) = self.store.get(&storage(info), key).map(Arc::clone) else { return changed };
-        if object.pointer("/spec/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty) {
-            return changed;
-        }
-        let mut freed = Value::clone(&object);
-        object::put_at(&mut freed, ".spec.finalizers", Value::Array(Vec::new()));
-        self.store_or_remove((info, key), freed);
         true
-    }
-
-    fn empty_definition(&mut self, place: &Place, places: &[Place]) -> bool {
-        let (info, key) = place;
-        let Some(object) = self.store.get(&storage(info), key).map(Arc::clone) else { return false };
-        let (group, plural) = crd::names(&object);
-        let (mut changed, mut left) = (false, false);
-        let instances = places.iter().filter(|(inner, _)| {
-            inner.origin == Origin::Crd && inner.group == group && inner.plural == plural
-        });
-        for (inner, inner_key) in instances {
-            let Some(object) = self.store.get(&storage(inner), inner_key).map(Arc::clone) else { continue };
-            if !object::terminating(&object) {
-                changed |=
-                    self.delete_one(inner, inner_key, &Options::background(object::uid(&object))).is_ok();
-            }
-            left |= self.store.get(&storage(inner), inner_key).is_some();
-        }
-        if left { changed } else { self.release(place, crd::CLEANUP) }
     }
 }

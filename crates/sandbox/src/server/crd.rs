@@ -42,18 +42,12 @@ impl State {
     pub(super) fn serve_crd(&mut self, info: &ResourceInfo, stored: &Arc<Value>) {
         let Ok(served) = resource::from_crd(stored) else { return };
         self.forget_crd(stored);
-        if object::terminating(stored) {
-            // Clients can still read the objects and remove their finalizers.
-            self.registry.extend(served.into_iter().map(Arc::new));
-            return;
-        }
+        // Clients can read the objects of a terminating definition, and remove their finalizers.
         self.registry.extend(served.into_iter().map(Arc::new));
-        let established =
-            stored.pointer("/status/conditions").and_then(Value::as_array).is_some_and(|conditions| {
-                conditions.iter().any(|one| one.get("type") == Some(&"Established".into()))
-            });
+        let conditions = stored["status"]["conditions"].as_array();
+        let established = conditions.into_iter().flatten().any(|one| one["type"] == "Established");
         let names = stored.pointer("/spec/names").cloned().unwrap_or_default();
-        if established && stored.pointer("/status/acceptedNames") == Some(&names) {
+        if object::terminating(stored) || established && stored["status"]["acceptedNames"] == names {
             return;
         }
         let at = seconds(self.clock.now());

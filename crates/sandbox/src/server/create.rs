@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::body::{decode_kind, require_json};
 use super::crd::{is_crd, storage_version};
 use super::{Answer, Ask, Reply, State, metadata, patch, scale, storage};
 use crate::builtin;
 use crate::object;
+use crate::protobuf;
 use crate::render;
 use crate::resource::{Origin, ResourceInfo};
 use crate::schema::Cause;
@@ -39,7 +39,7 @@ impl State {
         let warnings = admit(ask, &mut body, None)?;
         self.check_quotas(ask, &body)?;
         Self::label_namespace(&info, &mut body);
-        to_storage(&info, &mut body);
+        render::stamp(&info, &mut body);
         let key: Key = (ask.namespace().to_owned(), object::name(&body).to_owned());
         if self.store.get(&ask.resource(), &key).is_some() {
             return Err(Failure::already_exists(&info, &key.1));
@@ -138,18 +138,28 @@ impl State {
     }
 }
 
-/// Converts an object to its storage form.
-pub(super) fn to_storage(info: &ResourceInfo, object: &mut Value) {
-    if info.group == "events.k8s.io" {
-        crate::events::to_core(object);
+/// Rejects a body that is neither JSON nor protobuf.
+pub(super) fn require_json(ask: &Ask<'_>) -> Result<(), Failure> {
+    let media = ask.call.content_type.split(';').next().unwrap_or_default().trim();
+    if matches!(media, "" | "application/json" | protobuf::OBJECTS) {
+        return Ok(());
     }
-    render::stamp(info, object);
+    Err(Failure::unsupported_media_type("application/json"))
+}
+
+/// Rejects a body that does not decode as its built-in kind, before the server reads any object.
+pub(super) fn decode_kind(ask: &Ask<'_>, body: &Value) -> Result<(), Failure> {
+    if ask.info.origin == Origin::Builtin {
+        // The admission of the object returns the warnings for dropped fields.
+        builtin::decode(&ask.info, &mut body.clone()).map_err(Failure::bad_request)?;
+    }
+    Ok(())
 }
 
 /// Defaults, prunes and validates the object. Returns warnings for dropped fields.
 pub(super) fn admit(ask: &Ask<'_>, object: &mut Value, old: Option<&Value>) -> Result<Vec<String>, Failure> {
     let info = &ask.info;
-    let mut warnings = metadata::warnings(info, object);
+    let mut warnings = Vec::new();
     let mut causes = metadata::validate(info, object, old);
     match (&info.origin, &info.schema) {
         (Origin::Crd, schema) => {
@@ -182,16 +192,8 @@ fn unknown_fields(ask: &Ask<'_>, unknown: &[String], object: &Value) -> Result<V
     match ask.query.get("fieldValidation") {
         Some("Ignore") => Ok(Vec::new()),
         Some("Strict") if !texts.is_empty() && ask.call.method == http::Method::PATCH => {
-            let cause = Cause {
-                reason: "FieldValueInvalid",
-                message: format!(
-                    "Invalid value: \"{}\": strict decoding error: {}",
-                    object.to_string().replace('"', "\\\""),
-                    texts.join(", ")
-                ),
-                field: "patch".into(),
-            };
-            Err(Failure::invalid_kind("", "", "", &[cause]))
+            let why = format!("strict decoding error: {}", texts.join(", "));
+            Err(patch::undecodable(object, &why))
         }
         Some("Strict") if !texts.is_empty() => Err(Failure::bad_request(format!(
             "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {}",

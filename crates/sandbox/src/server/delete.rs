@@ -36,20 +36,12 @@ pub(super) struct Options {
     uid: Option<String>,
     version: Option<String>,
     propagation: Option<Propagation>,
-    dry_run: bool,
+    pub(super) dry_run: bool,
 }
 
 impl Options {
     pub(super) fn background(uid: &str) -> Self {
         Self { uid: Some(uid.to_owned()), propagation: Some(Propagation::Background), ..Self::default() }
-    }
-
-    pub(super) fn also_dry(&mut self, dry_run: bool) {
-        self.dry_run |= dry_run;
-    }
-
-    pub(super) fn is_dry(&self) -> bool {
-        self.dry_run
     }
 
     pub(super) fn parse(ask: &Ask<'_>) -> Result<Self, Failure> {
@@ -61,10 +53,6 @@ impl Options {
         }
         if let (None, Some(text)) = (options.propagation, ask.query.get("propagationPolicy")) {
             options.propagation = Some(propagation(text)?);
-        }
-        if let (None, Some(text)) = (options.propagation, ask.query.get("orphanDependents")) {
-            options.propagation =
-                Some(if text == "true" { Propagation::Orphan } else { Propagation::Background });
         }
         Ok(options)
     }

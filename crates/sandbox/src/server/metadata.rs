@@ -15,20 +15,16 @@ use crate::status::Failure;
 /// The maximum total size of the annotations of an object.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-/// The fields of `metadata`. Other fields are dropped.
-const KNOWN: [&str; 12] = [
+/// The fields of `metadata` that clients set. Fields that are neither here nor in `OWNED` are dropped.
+const KNOWN: [&str; 8] = [
     "name",
     "generateName",
     "namespace",
-    "uid",
     "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
     "labels",
     "annotations",
     "ownerReferences",
+    "finalizers",
 ];
 
 /// Fields that only the server sets.
@@ -95,59 +91,43 @@ pub(super) fn check_kind(info: &ResourceInfo, object: &Value) -> Result<(), Fail
 pub(super) fn tidy(info: &ResourceInfo, body: &mut Value) -> Result<(), Failure> {
     let meta = object::meta_mut(body);
     meta.retain(|key, value| {
-        (KNOWN.contains(&key.as_str()) || key == "finalizers")
+        (KNOWN.contains(&key.as_str()) || OWNED.contains(&key.as_str()))
             && !value.is_null()
             && value.as_object().is_none_or(|map| !map.is_empty())
             && value.as_array().is_none_or(|list| !list.is_empty())
             && value.as_str().is_none_or(|text| !text.is_empty())
     });
     for (key, value) in meta.iter_mut() {
-        match key.as_str() {
+        let items = |fits: fn(&Value) -> bool| value.as_array().is_some_and(|items| items.iter().all(fits));
+        let (fits, wanted) = match key.as_str() {
             "labels" | "annotations" => {
                 let Some(map) = value.as_object_mut() else {
                     return Err(undecodable(info, key, value, "map[string]string"));
                 };
                 // A null value decodes as an empty string.
                 map.values_mut().filter(|item| item.is_null()).for_each(|item| *item = "".into());
-                if let Some(wrong) = map.values().find(|item| !item.is_string()) {
-                    return Err(undecodable(info, key, wrong, "string"));
+                match map.values().find(|item| !item.is_string()) {
+                    Some(wrong) => return Err(undecodable(info, key, wrong, "string")),
+                    None => continue,
                 }
             }
-            "ownerReferences" => {
-                let items = value.as_array().map(Vec::as_slice);
-                if items.is_none_or(|items| items.iter().any(|item| !item.is_object())) {
-                    return Err(undecodable(info, key, value, "[]v1.OwnerReference"));
-                }
-            }
-            "finalizers" => {
-                let items = value.as_array().map(Vec::as_slice);
-                if items.is_none_or(|items| items.iter().any(|item| !item.is_string())) {
-                    return Err(undecodable(info, key, value, "[]string"));
-                }
-            }
-            "generation" | "deletionGracePeriodSeconds" => {
-                if !value.is_i64() {
-                    return Err(undecodable(info, key, value, "int64"));
-                }
-            }
-            _ => {
-                if !value.is_string() {
-                    return Err(undecodable(info, key, value, "string"));
-                }
-            }
+            "ownerReferences" => (items(Value::is_object), "[]v1.OwnerReference"),
+            "finalizers" => (items(Value::is_string), "[]string"),
+            "generation" | "deletionGracePeriodSeconds" => (value.is_i64(), "int64"),
+            _ => (value.is_string(), "string"),
+        };
+        if !fits {
+            return Err(undecodable(info, key, value, wanted));
         }
     }
     Ok(())
 }
 
 fn undecodable(info: &ResourceInfo, field: &str, value: &Value, wanted: &str) -> Failure {
-    let found = match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+    let found = match crate::schema::type_of(value) {
+        "boolean" => "bool",
+        "integer" => "number",
+        kind => kind,
     };
     let (kind, version) = (&info.kind, &info.version);
     let place = if info.origin == Origin::Crd { "ObjectMeta" } else { "ObjectMeta.metadata" };
@@ -204,18 +184,6 @@ pub(super) fn validate(info: &ResourceInfo, object: &Value, old: Option<&Value>)
         }
     }
     causes
-}
-
-/// Warnings about accepted metadata.
-pub(super) fn warnings(info: &ResourceInfo, object: &Value) -> Vec<String> {
-    if info.origin == Origin::Builtin {
-        return Vec::new();
-    }
-    let finalizers = object::finalizers(object);
-    let doubtful = finalizers.iter().filter(|one| !is_named_well(one));
-    let advice =
-        "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers";
-    doubtful.map(|one| format!("metadata.finalizers: \"{one}\": {advice}")).collect()
 }
 
 fn is_named_well(finalizer: &str) -> bool {

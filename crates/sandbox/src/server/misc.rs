@@ -25,7 +25,6 @@ impl State {
             ["api"] => Some(discovery::api_versions()),
             ["apis"] => Some(discovery::api_groups(&all)),
             ["api", version] => discovery::api_resources(&all, "", version),
-            ["apis", group] => discovery::api_group(&all, group),
             ["apis", group, version] => discovery::api_resources(&all, group, version),
             ["openapi", "v2"] => {
                 let why = "the sandbox has no OpenAPI v2: use kubectl 1.27 or newer";

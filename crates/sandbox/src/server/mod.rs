@@ -3,7 +3,6 @@
 //! All handlers are synchronous. The response to a watch is a stream that reads the store later. The server never
 //! schedules or runs pods, and it never sleeps.
 
-mod body;
 mod cleanup;
 mod crd;
 mod create;
@@ -131,8 +130,7 @@ impl Ask<'_> {
 
 /// The resource under which objects are stored.
 pub(crate) fn storage(info: &ResourceInfo) -> Resource {
-    let group = if info.group == "events.k8s.io" { "" } else { info.group.as_str() };
-    (group.to_owned(), info.plural.clone())
+    (info.group.clone(), info.plural.clone())
 }
 
 impl Server {
@@ -279,20 +277,10 @@ impl State {
                 self.update(ask, Some("finalize"))
             }
             ("log", &Method::GET) if info.is_builtin("", "Pod") => self.logs(ask),
-            ("status", method) if info.status => Err(Failure::not_supported(&info, verb(method))),
+            ("status", _) if info.status => Err(Failure::method_not_allowed()),
             // For custom resources the server reads the object before the subresource.
             _ if info.origin == Origin::Crd => Err(Failure::not_found(&info, ask.name())),
             _ => Err(Failure::no_such_resource()),
         }
-    }
-}
-
-fn verb(method: &Method) -> &'static str {
-    match *method {
-        Method::POST => "create",
-        Method::PUT => "update",
-        Method::PATCH => "patch",
-        Method::DELETE => "delete",
-        _ => "get",
     }
 }

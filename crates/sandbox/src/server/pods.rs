@@ -8,6 +8,7 @@ use super::delete::Options;
 use super::{Answer, Ask, Reply, State, metadata};
 use crate::clock::seconds;
 use crate::object;
+use crate::patch::{self, PatchKind};
 use crate::selector::{Labels, selector_text};
 use crate::status::Failure;
 
@@ -40,14 +41,10 @@ impl State {
         if !why.is_empty() {
             return Err(Failure::conflict_at("", "pods/binding", name, &why));
         }
-        let mut pod = Value::clone(&old);
-        object::put_at(&mut pod, ".spec.nodeName", node.into());
-        set_condition(
-            &mut pod,
-            &json!({
-                "type": "PodScheduled", "status": "True", "lastTransitionTime": seconds(self.now()),
-            }),
-        );
+        let condition = json!({"type": "PodScheduled", "status": "True", "reason": null, "message": null,
+            "lastProbeTime": null, "lastTransitionTime": seconds(self.now())});
+        let bound = json!({"spec": {"nodeName": node}, "status": {"conditions": [condition]}});
+        let mut pod = patch::apply(PatchKind::Strategic, &old, &bound)?;
         metadata::advance_generation(&ask.info, &mut pod, &old);
         if !ask.dry_run {
             self.store.put(&ask.resource(), &ask.key(), pod);
@@ -59,13 +56,13 @@ impl State {
     pub(super) fn evict(&mut self, ask: &Ask<'_>) -> Answer {
         let eviction = ask.call.json()?;
         let mut options = Options::from_value(eviction.get("deleteOptions").unwrap_or(&Value::Null))?;
-        options.also_dry(ask.dry_run);
+        options.dry_run |= ask.dry_run;
         let pod = self.existing(ask)?;
         let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
         // A pod that does not run is evicted without a budget check.
         let harmless = matches!(phase, "Succeeded" | "Failed" | "Pending") || object::terminating(&pod);
         if !harmless {
-            self.spend_budget(ask, &pod, options.is_dry())?;
+            self.spend_budget(ask, &pod, options.dry_run)?;
         }
         self.delete_one(&ask.info, &ask.key(), &options)?;
         Ok(Reply::Json { code: 201, body: SUCCESS(), warnings: Vec::new() })
@@ -137,16 +134,4 @@ fn selects(budget: &Value, pod: &Value) -> bool {
         .pointer("/spec/selector")
         .and_then(|selector| Labels::parse(&selector_text(selector)).ok())
         .is_some_and(|labels| labels.matches(pod))
-}
-
-/// Replaces the condition of the same type.
-fn set_condition(pod: &mut Value, condition: &Value) {
-    let conditions = object::field_mut(object::field_mut(pod, "status"), "conditions");
-    if !conditions.is_array() {
-        *conditions = json!([]);
-    }
-    if let Some(list) = conditions.as_array_mut() {
-        list.retain(|one| one.get("type") != condition.get("type"));
-        list.push(condition.clone());
-    }
 }

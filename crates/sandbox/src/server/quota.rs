@@ -17,9 +17,9 @@ impl State {
         }
         let Some(quotas) = self.find("", "v1", "resourcequotas") else { return Ok(()) };
         let namespace = ask.namespace();
-        for quota in self.inside(&storage(&quotas), namespace) {
+        for quota in self.in_namespace(&storage(&quotas), namespace) {
             for (what, limit) in pod_limits(quota) {
-                let used = self.inside(&ask.resource(), namespace).filter(|pod| counts(pod)).count();
+                let used = self.in_namespace(&ask.resource(), namespace).filter(|pod| counts(pod)).count();
                 if i64::try_from(used).unwrap_or(i64::MAX) >= limit {
                     return Err(Failure::forbidden(
                         &ask.info,
@@ -35,7 +35,7 @@ impl State {
         Ok(())
     }
 
-    fn inside<'a>(
+    fn in_namespace<'a>(
         &'a self,
         resource: &crate::store::Resource,
         namespace: &'a str,

@@ -170,9 +170,9 @@ impl State {
             (None | Some("NotOlderThan" | "Exact"), Some(wanted)) if wanted > current => {
                 Err(from_the_future(wanted, current))
             }
-            (Some("Exact"), Some(0)) => Err(bad_match(
-                "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-            )),
+            (Some("Exact"), Some(0)) => {
+                Err(bad_match("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""))
+            }
             (Some("Exact"), Some(wanted)) => {
                 let objects = self.store.at_version(&resource, wanted).ok_or_else(|| {
                     Failure::expired(format!(
@@ -184,9 +184,9 @@ impl State {
             (Some("NotOlderThan") | None, Some(_)) | (None, None) => {
                 Ok((current, None, self.store.collection(&resource).objects.clone()))
             }
-            (Some(_), None) => Err(bad_match(
-                "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
-            )),
+            (Some(_), None) => {
+                Err(bad_match("resourceVersionMatch is forbidden unless resourceVersion is provided"))
+            }
             (Some(other), Some(_)) => {
                 let cause = Cause::not_supported(
                     "resourceVersionMatch",
@@ -199,13 +199,8 @@ impl State {
     }
 }
 
-fn bad_match(message: &str) -> Failure {
-    let cause = Cause {
-        reason: "FieldValueForbidden",
-        message: message.to_owned(),
-        field: "resourceVersionMatch".into(),
-    };
-    Failure::invalid_options("ListOptions", &[cause])
+fn bad_match(detail: &str) -> Failure {
+    Failure::invalid_options("ListOptions", &[Cause::forbidden("resourceVersionMatch", detail)])
 }
 
 /// Parses a number in the query.

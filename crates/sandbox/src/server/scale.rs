@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::body::require_json;
+use super::create::require_json;
 use super::{Answer, Ask, Reply, State, metadata, patch};
 use crate::object;
 use crate::patch::PatchKind;

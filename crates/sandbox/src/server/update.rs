@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::body::{decode_kind, require_json};
 use super::crd::is_crd;
-use super::create::{admit, to_storage};
+use super::create::{admit, decode_kind, require_json};
 use super::{Answer, Ask, Reply, State, metadata};
 use crate::object;
+use crate::render;
 use crate::resource::{Origin, ResourceInfo};
 use crate::schema::Cause;
 use crate::status::Failure;
@@ -36,23 +36,14 @@ impl State {
         let found_uid = found.as_deref().map(object::uid).unwrap_or_default();
         // A missing object has an empty UID, so a request with a UID gets a conflict.
         if !uid.is_empty() && uid != found_uid {
-            return Err(Failure::conflict(
-                &ask.info,
-                ask.name(),
-                &format!(
-                    "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
-                     Precondition failed: UID in precondition: {uid}, UID in object meta: {found_uid}",
-                    registry_key(ask),
-                ),
-            ));
+            let why =
+                format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found_uid}");
+            return Err(Failure::conflict(&ask.info, ask.name(), &why));
         }
         let old = found.ok_or_else(|| Failure::not_found(&ask.info, ask.name()))?;
         if object::resource_version(&body).is_empty() && needs_version(&ask.info) {
-            let cause = Cause {
-                reason: "FieldValueInvalid",
-                message: "Invalid value: 0: must be specified for an update".into(),
-                field: "metadata.resourceVersion".into(),
-            };
+            let cause =
+                Cause::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
             return Err(Failure::invalid_kind(&ask.info.group, &ask.info.plural, ask.name(), &[cause]));
         }
         let (stored, warnings) = self.commit(ask, body, &old, sub)?;
@@ -101,7 +92,7 @@ impl State {
             Self::check_crd(info, &mut object)?;
         }
         metadata::advance_generation(info, &mut object, old);
-        to_storage(info, &mut object);
+        render::stamp(info, &mut object);
         object::set_meta(&mut object, "resourceVersion", object::resource_version(old).into());
         // The stored object keeps its apiVersion; all served versions are the same object.
         object::set(&mut object, "apiVersion", old.get("apiVersion"));
@@ -131,12 +122,6 @@ pub(super) fn finished(object: &Value) -> bool {
         .and_then(Value::as_array)
         .is_some_and(|list| !list.is_empty() && object.get("kind").is_some_and(|kind| kind == "Namespace"));
     object::terminating(object) && grace.unwrap_or(0) == 0 && object::finalizers(object).is_empty() && !held
-}
-
-/// The key of the object in etcd, which messages of the API server contain.
-fn registry_key(ask: &Ask<'_>) -> String {
-    let group = if ask.info.origin == Origin::Crd { format!("{}/", ask.info.group) } else { String::new() };
-    format!("/registry/{group}{}/{}/{}", ask.info.plural, ask.namespace(), ask.name())
 }
 
 /// Kinds that do not allow unconditional updates.

@@ -58,7 +58,17 @@ impl Server {
         let filter = Filter::parse(ask)?;
         let version = wanted_version(&ask.query)?;
         let bookmarks = ask.query.flag("allowWatchBookmarks");
-        let streaming = streaming_list(ask)?;
+        for (field, detail) in [
+            ("sendInitialEvents", "the sandbox has no streaming lists"),
+            (
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ),
+        ] {
+            if ask.query.get(field).is_some() {
+                return Err(Failure::invalid_options("ListOptions", &[Cause::forbidden(field, detail)]));
+            }
+        }
         let lifetime = match ask.query.get("timeoutSeconds") {
             None => LIFETIME,
             Some(text) => match parse_integer(text)? {
@@ -85,47 +95,15 @@ impl Server {
             over: false,
             restored,
         };
-        let initial = streaming.unwrap_or(matches!(version, None | Some(0)));
-        if initial {
+        if matches!(version, None | Some(0)) {
             watch.cursor = current;
             let objects: Vec<Arc<Value>> =
                 collection.objects.values().filter(|object| watch.filter.matches(object)).cloned().collect();
             for stored in objects {
                 watch.push("ADDED", &stored);
             }
-            if streaming == Some(true) && bookmarks {
-                watch.bookmark(true);
-            }
-        } else if watch.cursor == 0 {
-            watch.cursor = current;
         }
         Ok(Reply::Watch(Box::new(watch)))
-    }
-}
-
-/// Validates `sendInitialEvents` like the API server; `None` if absent.
-fn streaming_list(ask: &Ask<'_>) -> Result<Option<bool>, Failure> {
-    let given = ask.query.get("sendInitialEvents");
-    let matching = ask.query.get("resourceVersionMatch");
-    let refuse = |field: &str, message: &str| {
-        let cause = Cause {
-            reason: "FieldValueForbidden",
-            message: format!("Forbidden: {message}"),
-            field: field.to_owned(),
-        };
-        Err(Failure::invalid_options("ListOptions", &[cause]))
-    };
-    match (given, matching) {
-        (None, Some(_)) => refuse(
-            "resourceVersionMatch",
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        ),
-        (None, None) => Ok(None),
-        (Some(_), Some("NotOlderThan")) => Ok(Some(ask.query.flag("sendInitialEvents"))),
-        (Some(_), _) => refuse(
-            "resourceVersionMatch",
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        ),
     }
 }
 
@@ -192,13 +170,13 @@ impl Watch {
         }
         if self.ready.is_empty() && now >= self.deadline {
             if self.bookmark_at.is_some() {
-                self.bookmark(false);
+                self.bookmark();
             }
             self.over = true;
             return Step::Lines;
         }
         if self.bookmark_at.is_some_and(|at| at <= now) {
-            self.bookmark(false);
+            self.bookmark();
             self.bookmark_at = Some(now + BOOKMARKS);
         }
         if self.ready.is_empty() { Step::Wait(later) } else { Step::Lines }
@@ -235,11 +213,8 @@ impl Watch {
         self.ready.push_back(line(kind, &object));
     }
 
-    fn bookmark(&mut self, end_of_list: bool) {
-        let mut meta = json!({"resourceVersion": self.cursor.to_string(), "creationTimestamp": null});
-        if end_of_list {
-            meta["annotations"] = json!({"k8s.io/initial-events-end": "true"});
-        }
+    fn bookmark(&mut self) {
+        let meta = json!({"resourceVersion": self.cursor.to_string(), "creationTimestamp": null});
         let mut object = json!({"metadata": meta});
         render::stamp(&self.info, &mut object);
         if let Form::Table(_) = self.form {

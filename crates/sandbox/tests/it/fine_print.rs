@@ -246,16 +246,6 @@ async fn a_custom_object_without_replicas_has_no_scale() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_invalid_version_is_an_error_of_the_cache_or_of_the_storage() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    for (query, code) in [("", 500), ("&limit=2", 400), ("&resourceVersionMatch=Exact", 400)] {
-        let path = format!("{MAPS}?resourceVersion=nonsense{query}");
-        assert_eq!(ask(&client, "GET", &path, JSON, Value::Null).await.0, code, "{query}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_watch_shows_the_last_stored_state_of_a_removed_object() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use kube_runtime::wait::{Condition, await_condition};
 use ordereddeployment_sandbox::NodeSpec;
@@ -136,28 +136,6 @@ async fn an_unassigned_pod_and_a_pod_without_grace_period_are_removed_immediatel
         .await
         .unwrap();
     assert_eq!(refusal(api.get("a").await).code, 404);
-}
-
-#[tokio::test(start_paused = true)]
-async fn preconditions_protect_from_deleting_another_object_or_another_version() {
-    let sandbox = sandbox().await;
-    let api = pods(&sandbox.client().unwrap());
-    let first = api.create(&PostParams::default(), &pod("a")).await.unwrap();
-    wait_for(&api, "a", ready).await;
-    let wrong = |uid: Option<String>, resource_version: Option<String>| {
-        DeleteParams::default().preconditions(Preconditions { uid, resource_version })
-    };
-    let refused = refusal(api.delete("a", &wrong(Some("other".into()), first.resource_version())).await);
-    assert_eq!((refused.code, refused.reason.as_str()), (409, "Conflict"));
-    assert!(
-        refused.message.contains("the UID in the precondition (other) does not match"),
-        "{}",
-        refused.message
-    );
-    let refused = refusal(api.delete("a", &wrong(first.uid(), first.resource_version())).await);
-    assert!(refused.message.contains("the ResourceVersion in the precondition"), "{}", refused.message);
-    let fresh = api.get("a").await.unwrap();
-    api.delete("a", &wrong(fresh.uid(), fresh.resource_version())).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -37,41 +37,6 @@ async fn an_update_of_an_old_version_has_the_conflict_message_of_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_custom_object_is_replaced_only_with_a_version() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    define_gadgets(&client).await;
-    let api = gadgets(&client);
-    api.create(&params(), &gadget("g", json!({}))).await.unwrap();
-    let refused = refusal(api.replace("g", &params(), &gadget("g", json!({}))).await);
-    assert_eq!(refused.code, 422);
-    assert!(
-        refused.message.contains("metadata.resourceVersion: Invalid value: 0: must be specified"),
-        "{}",
-        refused.message
-    );
-    assert_eq!(refusal(api.replace("h", &params(), &gadget("h", json!({}))).await).code, 404);
-}
-
-#[tokio::test(start_paused = true)]
-async fn errors_for_missing_and_existing_objects_have_the_messages_of_the_server() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    let api = pods(&client);
-    let missing = refusal(api.get("x").await);
-    assert_eq!((missing.code, missing.message.as_str()), (404, "pods \"x\" not found"));
-    api.create(&params(), &pod("x")).await.unwrap();
-    let twice = refusal(api.create(&params(), &pod("x")).await);
-    assert_eq!(
-        (twice.code, twice.reason.as_str(), twice.message.as_str()),
-        (409, "AlreadyExists", "pods \"x\" already exists")
-    );
-    let elsewhere: Api<Pod> = Api::namespaced(client, "nowhere");
-    let refused = refusal(elsewhere.create(&params(), &pod("x")).await);
-    assert_eq!((refused.code, refused.message.as_str()), (404, "namespaces \"nowhere\" not found"));
-}
-
-#[tokio::test(start_paused = true)]
 async fn generate_name_makes_unique_names() {
     let sandbox = sandbox().await;
     let api = pods(&sandbox.client().unwrap());

@@ -81,31 +81,6 @@ async fn a_compacted_version_expires_at_the_start_and_during_a_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_ends_with_an_annotated_bookmark() {
-    let sandbox = sandbox().await;
-    let api = maps(&sandbox.client().unwrap());
-    make(&api, "a").await;
-    let streaming = WatchParams {
-        send_initial_events: true,
-        bookmarks: true,
-        timeout: Some(5),
-        ..WatchParams::default()
-    };
-    assert_eq!(seen(&api, streaming, "0").await, ["added a", "bookmark 1", "bookmark 0"]);
-    let config = watcher::Config::default().streaming_lists();
-    let mut events = watcher::watcher(api.clone(), config).boxed();
-    let mut names = Vec::new();
-    while let Some(event) = events.try_next().await.unwrap() {
-        match event {
-            Event::InitApply(object) => names.push(object.name_any()),
-            Event::InitDone => break,
-            _ => {}
-        }
-    }
-    assert_eq!(names, ["a"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_object_that_no_longer_matches_is_reported_as_deleted() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();

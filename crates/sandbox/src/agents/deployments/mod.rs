@@ -1,46 +1,39 @@
 //! The Deployment controller: it creates ReplicaSets and sets their sizes. Another controller creates and deletes the pods.
 //!
-//! It is not complete: it adopts nothing, deletes no old ReplicaSets, copies no annotations, and knows no progress deadline. `Recreate`
+//! It is not complete: it adopts nothing, deletes no old ReplicaSets, copies no annotations, and has no conditions. `Recreate`
 //! does not wait for terminating pods.
 
 mod sizes;
 
 use std::time::Duration;
 
+use futures::future::Either;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
-use kube_runtime::watcher::Event;
 use serde_json::json;
 
 use super::{Cache, RETRY, burst, watch};
-use crate::clock::{Clock, seconds};
+use crate::object;
 use sizes::{Change, Sets, changes};
 
 const HASH: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
-enum WatchEvent {
-    Deployment(Box<Event<Deployment>>),
-    Set(Box<Event<ReplicaSet>>),
-}
-
 /// Runs until the process or the task ends.
-pub async fn run(client: Client, clock: Clock) {
+pub async fn run(client: Client) {
     let (mut deployments, mut sets) = (Cache::<Deployment>::default(), Cache::<ReplicaSet>::default());
-    let watched =
-        watch(Api::<Deployment>::all(client.clone())).map(|event| WatchEvent::Deployment(Box::new(event)));
-    let watched_sets =
-        watch(Api::<ReplicaSet>::all(client.clone())).map(|event| WatchEvent::Set(Box::new(event)));
+    let watched = watch(Api::<Deployment>::all(client.clone())).map(Either::Left);
+    let watched_sets = watch(Api::<ReplicaSet>::all(client.clone())).map(Either::Right);
     let mut events = stream::select(watched, watched_sets);
     let mut wait = Duration::MAX;
     while let Some(batch) = burst(&mut events, wait).await {
         for event in batch {
             match event {
-                WatchEvent::Deployment(event) => deployments.apply(*event),
-                WatchEvent::Set(event) => sets.apply(*event),
+                Either::Left(event) => deployments.apply(event),
+                Either::Right(event) => sets.apply(event),
             }
         }
         wait = Duration::MAX;
@@ -48,7 +41,7 @@ pub async fn run(client: Client, clock: Clock) {
             continue;
         }
         for deployment in deployments.objects.values() {
-            match sync(&client, &clock, deployment, &sets).await {
+            match sync(&client, deployment, &sets).await {
                 Ok(()) => {}
                 // The watch delivers the newer version.
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
@@ -62,12 +55,7 @@ pub async fn run(client: Client, clock: Clock) {
 }
 
 /// One step: the sizes, or the status if they are as they should be.
-async fn sync(
-    client: &Client,
-    clock: &Clock,
-    deployment: &Deployment,
-    all: &Cache<ReplicaSet>,
-) -> kube::Result<()> {
+async fn sync(client: &Client, deployment: &Deployment, all: &Cache<ReplicaSet>) -> kube::Result<()> {
     if deployment.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
@@ -99,7 +87,7 @@ async fn sync(
             }
         }
     }
-    report(client, clock, deployment, &sets, number).await
+    report(client, deployment, &sets, number).await
 }
 
 /// The sets of this Deployment. The new one has its template.
@@ -168,22 +156,12 @@ fn new_set(
     set
 }
 
-/// A short name for a template: FNV-1a of its JSON.
+/// A short name for a template.
 fn hash(template: &PodTemplateSpec) -> String {
-    let text = serde_json::to_string(template).unwrap_or_default();
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{:010x}", hash >> 24)
+    format!("{:010x}", object::hash(&serde_json::to_string(template).unwrap_or_default()) >> 24)
 }
 
-async fn report(
-    client: &Client,
-    clock: &Clock,
-    deployment: &Deployment,
-    sets: &Sets<'_>,
-    number: i64,
-) -> kube::Result<()> {
+async fn report(client: &Client, deployment: &Deployment, sets: &Sets<'_>, number: i64) -> kube::Result<()> {
     let api: Api<Deployment> = Api::namespaced(client.clone(), &deployment.namespace().unwrap_or_default());
     let name = deployment.name_any();
     if deployment.annotations().get(REVISION) != Some(&number.to_string()) {
@@ -196,13 +174,7 @@ async fn report(
     let total = |number: fn(&ReplicaSet) -> i64| sets.all().map(number).sum::<i64>();
     let updated = sets.new.map_or(0, sizes::pods);
     let available = total(sizes::available);
-    let desired = i64::from(deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1));
-    let is_complete = updated == desired && total(sizes::pods) == desired && available >= desired;
-    let reason = if is_complete { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" };
     let old = deployment.status.clone().unwrap_or_default();
-    let now = seconds(clock.now());
-    let progress = old.conditions.iter().flatten().find(|condition| condition.type_ == "Progressing");
-    let is_same = progress.is_some_and(|progress| progress.reason.as_deref() == Some(reason));
     let wanted = json!({
         "observedGeneration": deployment.metadata.generation,
         "replicas": total(sizes::pods), "updatedReplicas": updated, "readyReplicas": total(sizes::ready),
@@ -214,17 +186,10 @@ async fn report(
         "readyReplicas": old.ready_replicas.unwrap_or(0), "availableReplicas": old.available_replicas.unwrap_or(0),
         "unavailableReplicas": old.unavailable_replicas.unwrap_or(0),
     });
-    if wanted == known && is_same {
+    if wanted == known {
         return Ok(());
     }
-    let mut status = wanted;
-    if !is_same {
-        status["conditions"] = json!([{
-            "type": "Progressing", "status": "True", "reason": reason, "message": "",
-            "lastUpdateTime": now, "lastTransitionTime": now,
-        }]);
-    }
     let patch =
-        json!({"metadata": {"resourceVersion": deployment.metadata.resource_version}, "status": status});
+        json!({"metadata": {"resourceVersion": deployment.metadata.resource_version}, "status": wanted});
     api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
 }

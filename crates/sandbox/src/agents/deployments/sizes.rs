@@ -8,6 +8,8 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
+use crate::agents::part;
+
 const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 const MAX: &str = "deployment.kubernetes.io/max-replicas";
 
@@ -70,14 +72,7 @@ impl Wanted {
         let recreates = strategy.type_.as_deref() == Some("Recreate");
         let rolling = strategy.rolling_update.unwrap_or_default();
         let quarter = || IntOrString::String("25%".to_owned());
-        let part = |value: Option<IntOrString>, up: bool| match value.unwrap_or_else(quarter) {
-            IntOrString::Int(number) => i64::from(number),
-            IntOrString::String(text) => {
-                let percent: i64 = text.trim_end_matches('%').parse().unwrap_or(0);
-                let whole = percent * desired;
-                whole.div_euclid(100) + i64::from(up && whole.rem_euclid(100) > 0)
-            }
-        };
+        let part = |value: Option<IntOrString>, up| part(&value.unwrap_or_else(quarter), desired, up);
         let (mut surge, mut unavailable) =
             (part(rolling.max_surge, true), part(rolling.max_unavailable, false).min(desired));
         if recreates {
