@@ -125,24 +125,22 @@ fn of_version<'a>(
 
 /// The named groups: built-in groups, then the groups of CRDs.
 fn groups(all: &[ResourceInfo]) -> Vec<&str> {
-    let mut groups: Vec<&str> = Vec::new();
-    for info in all {
-        if !info.group.is_empty() && !groups.contains(&info.group.as_str()) {
-            groups.push(&info.group);
-        }
-    }
-    groups
+    unique(all.iter().map(|info| info.group.as_str()).filter(|group| !group.is_empty()))
 }
 
 /// The versions of a group, in the order of their CRD.
 fn versions<'a>(all: &'a [ResourceInfo], group: &str) -> Vec<&'a str> {
-    let mut versions: Vec<&str> = Vec::new();
-    for info in all.iter().filter(|info| info.group == group) {
-        if !versions.contains(&info.version.as_str()) {
-            versions.push(&info.version);
+    unique(all.iter().filter(|info| info.group == group).map(|info| info.version.as_str()))
+}
+
+fn unique<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    for word in words {
+        if !found.contains(&word) {
+            found.push(word);
         }
     }
-    versions
+    found
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod discovery;
 mod error;
 mod fault;
 mod http;
+mod names;
 mod object;
 mod openapi;
 mod patch;

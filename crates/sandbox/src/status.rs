@@ -72,11 +72,6 @@ impl Failure {
         failure
     }
 
-    /// A failed precondition of a DELETE. The message contains the kind, not the resource.
-    pub(crate) fn precondition(info: &ResourceInfo, name: &str, why: &str) -> Self {
-        Self::conflict_at(&info.group, &info.kind, name, why)
-    }
-
     pub(crate) fn forbidden(info: &ResourceInfo, name: &str, why: &str) -> Self {
         Self::new(403, "Forbidden", format!("{} \"{name}\" is forbidden: {why}", info.qualified()))
             .about(info, name)

@@ -6,7 +6,8 @@
 
 use serde_json::{Value, json};
 
-use super::{entry, fill, items, quantity::canonical, text};
+use super::fields::{entry, fill, items, text};
+use super::quantity::canonical;
 
 /// Fields with user data.
 const USERS: [&str; 4] = ["nodeSelector", "matchLabels", "labels", "annotations"];

@@ -5,7 +5,7 @@
 
 mod decoding;
 mod defaults;
-pub(crate) mod names;
+mod fields;
 mod pods;
 mod quantity;
 mod templates;
@@ -16,6 +16,7 @@ pub use decoding::decode;
 use serde_json::{Map, Value, json};
 
 use crate::{resource::ResourceInfo, schema::Cause};
+use fields::text;
 
 /// Sets the defaults of a built-in kind and validates the object; `old` is the stored object on an update.
 pub fn prepare(info: &ResourceInfo, object: &mut Value, old: Option<&Value>) -> Vec<Cause> {
@@ -66,35 +67,6 @@ fn check_event(event: &Value, causes: &mut Vec<Cause>) {
     if text(event, "message").len() > 1024 {
         causes.push(Cause::invalid("message", &"".into(), "can have at most 1024 characters"));
     }
-}
-
-/// The object at a key; created if absent or null.
-fn entry<'a>(parent: &'a mut Value, key: &str) -> &'a mut Value {
-    let slot = crate::object::field_mut(parent, key);
-    crate::object::map_mut(slot);
-    slot
-}
-
-/// Sets a field that is absent or null.
-fn fill(parent: &mut Value, key: &str, default: impl Into<Value>) {
-    if parent.get(key).is_none_or(Value::is_null)
-        && let Some(map) = parent.as_object_mut()
-    {
-        map.insert(key.to_owned(), default.into());
-    }
-}
-
-/// The items of a list, mutable.
-fn items<'a>(parent: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Value> {
-    parent.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
-}
-
-fn list<'a>(parent: &'a Value, key: &str) -> &'a [Value] {
-    parent.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-fn text<'a>(parent: &'a Value, key: &str) -> &'a str {
-    parent.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{defaults::fill_pod_spec, entry, fill, items, list, templates::check_pod_spec, text};
+use super::defaults::fill_pod_spec;
+use super::fields::{entry, fill, items, list, text};
+use super::templates::check_pod_spec;
 use crate::object;
 use crate::schema::Cause;
 

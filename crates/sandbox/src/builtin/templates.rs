@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use super::{list, names, text};
+use super::fields::{list, text};
+use crate::names;
 use crate::schema::Cause;
 
 /// Adds the errors in a pod template.

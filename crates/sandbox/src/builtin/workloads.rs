@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{defaults::fill_pod_spec, entry, fill, templates::check_template};
+use super::defaults::fill_pod_spec;
+use super::fields::{entry, fill};
+use super::templates::check_template;
 use crate::schema::Cause;
 use crate::selector::{Labels, selector_text};
 

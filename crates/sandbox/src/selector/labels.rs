@@ -114,14 +114,14 @@ fn word(text: &str) -> (&str, &str) {
 }
 
 fn checked_key(key: &str) -> Result<String, String> {
-    match crate::builtin::names::label_key(key) {
+    match crate::names::label_key(key) {
         None => Ok(key.to_owned()),
         Some(detail) => Err(format!("<nil>: Invalid value: \"{key}\": {detail}")),
     }
 }
 
 fn checked_value(key: &str, value: &str) -> Result<String, String> {
-    match crate::builtin::names::label_value(value) {
+    match crate::names::label_value(value) {
         None => Ok(value.to_owned()),
         Some(detail) => Err(format!("values[0][{key}]: Invalid value: \"{value}\": {detail}")),
     }

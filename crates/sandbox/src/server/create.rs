@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::body::{decode_kind, require_json};
 use super::crd::{is_crd, storage_version};
 use super::{Answer, Ask, Reply, State, metadata, patch, scale, storage};
 use crate::builtin;
 use crate::object;
-use crate::protobuf;
 use crate::render;
 use crate::resource::{Origin, ResourceInfo};
 use crate::schema::Cause;
@@ -136,24 +136,6 @@ impl State {
             self.serve_crd(info, stored);
         }
     }
-}
-
-/// Rejects a body that is neither JSON nor protobuf.
-pub(super) fn require_json(ask: &Ask<'_>) -> Result<(), Failure> {
-    let media = ask.call.content_type.split(';').next().unwrap_or_default().trim();
-    if matches!(media, "" | "application/json" | protobuf::OBJECTS) {
-        return Ok(());
-    }
-    Err(Failure::unsupported_media_type("application/json"))
-}
-
-/// Rejects a body that does not decode as its built-in kind, before the server reads any object.
-pub(super) fn decode_kind(ask: &Ask<'_>, body: &Value) -> Result<(), Failure> {
-    if ask.info.origin == Origin::Builtin {
-        // The admission of the object returns the warnings for dropped fields.
-        builtin::decode(&ask.info, &mut body.clone()).map_err(Failure::bad_request)?;
-    }
-    Ok(())
 }
 
 /// Defaults, prunes and validates the object. Returns warnings for dropped fields.

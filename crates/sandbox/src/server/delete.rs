@@ -195,27 +195,18 @@ fn check_preconditions(
     old: &Value,
     options: &Options,
 ) -> Result<(), Failure> {
-    if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != object::uid(old)) {
-        return Err(Failure::precondition(
-            info,
-            name,
-            &format!(
-                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have \
-                 been deleted and then recreated",
-                object::uid(old)
-            ),
-        ));
-    }
-    if let Some(version) = options.version.as_deref().filter(|it| *it != object::resource_version(old)) {
-        return Err(Failure::precondition(
-            info,
-            name,
-            &format!(
-                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record \
-                 ({}). The object might have been modified",
-                object::resource_version(old)
-            ),
-        ));
+    for (what, wanted, found, hint) in [
+        ("UID", &options.uid, object::uid(old), "been deleted and then recreated"),
+        ("ResourceVersion", &options.version, object::resource_version(old), "been modified"),
+    ] {
+        if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
+            let why = format!(
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object \
+                 might have {hint}"
+            );
+            // The message contains the kind, not the resource.
+            return Err(Failure::conflict_at(&info.group, &info.kind, name, &why));
+        }
     }
     Ok(())
 }

@@ -5,8 +5,8 @@
 use serde_json::Value;
 
 use super::{Ask, State};
-use crate::builtin::names;
 use crate::clock::seconds;
+use crate::names;
 use crate::object;
 use crate::resource::{Origin, ResourceInfo};
 use crate::schema::Cause;

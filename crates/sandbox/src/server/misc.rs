@@ -1,7 +1,6 @@
 //! Paths without a resource: health, version, discovery, OpenAPI.
 
 use http::Method;
-use serde_json::json;
 
 use super::{Answer, Reply, State};
 use crate::request::{Call, wants_aggregated};
@@ -33,9 +32,6 @@ impl State {
             ["openapi", "v3"] => Some(openapi::index(&all)),
             ["openapi", "v3", "api", version] => openapi::document(&all, "", version),
             ["openapi", "v3", "apis", group, version] => openapi::document(&all, group, version),
-            [] => Some(
-                json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}),
-            ),
             _ => None,
         };
         // The API server answers these paths from a plain router, not with a Status.

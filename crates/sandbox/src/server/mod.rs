@@ -3,6 +3,7 @@
 //! All handlers are synchronous. The response to a watch is a stream that reads the store later. The server never
 //! schedules or runs pods, and it never sleeps.
 
+mod body;
 mod cleanup;
 mod crd;
 mod create;

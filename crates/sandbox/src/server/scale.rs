@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::create::require_json;
+use super::body::require_json;
 use super::{Answer, Ask, Reply, State, metadata, patch};
 use crate::object;
 use crate::patch::PatchKind;
@@ -165,10 +165,8 @@ pub(super) fn view(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> V
     if !selector.is_empty() {
         scale["status"]["selector"] = selector.into();
     }
-    if info.namespaced {
-        scale
-    } else {
+    if !info.namespaced {
         object::set_meta(&mut scale, "namespace", Value::Null);
-        scale
     }
+    scale
 }

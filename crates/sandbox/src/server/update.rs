@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::body::{decode_kind, require_json};
 use super::crd::is_crd;
-use super::create::{admit, decode_kind, require_json};
+use super::create::admit;
 use super::{Answer, Ask, Reply, State, metadata};
 use crate::object;
 use crate::render;

@@ -9,11 +9,11 @@
 mod graph;
 mod monitors;
 mod queue;
+mod settings;
 mod work;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -25,21 +25,11 @@ use tokio::time::{Instant, sleep_until};
 use graph::{Graph, lock};
 use monitors::MonitorMessage;
 use queue::{Task, Uid};
+pub use settings::Collector;
 use work::Worker;
 
 /// The number of workers of each queue.
 const WORKERS: usize = 20;
-
-/// The settings of the garbage collector. With the default it works without delay. They can change while it runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Collector {
-    /// The minimum time between two of its writes, like the rate limit of its client.
-    pub pace: Duration,
-    /// How late its watches show a change.
-    pub lag: Duration,
-    /// Whether it is suspended: it reads no events and sends no requests.
-    pub frozen: bool,
-}
 
 /// An item that a worker has processed.
 struct ProcessedItem {

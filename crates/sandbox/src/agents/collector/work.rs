@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::Collector;
 use super::graph::{FOREGROUND, Graph, Node, ORPHAN, lock};
 use super::monitors::{Kind, Resource};
 use super::queue::{Task, Uid};
+use super::settings::Collector;
 
 /// How often to retry the removal of a finalizer after a conflict.
 const TRIES: usize = 5;
