@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::operations::Operation;
-use super::side::{Kind, Side};
+use super::operations::{Operation, Verb};
+use super::side::{JSON, Kind, Side};
 
 /// Finalizers that exist while the garbage collector works.
 const ORPHAN: &str = "orphan";
@@ -32,7 +32,7 @@ pub async fn has_seen(side: &mut Side, kind: Kind) {
     let mut elsewhere = Side::new(side.label, side.client.clone());
     elsewhere.turn_to(CANARIES);
     let path = elsewhere.collection(kind);
-    let answer = elsewhere.send("POST", &path, "application/json", Some(&canary)).await;
+    let answer = elsewhere.send("POST", &path, JSON, Some(&canary)).await;
     assert!(answer.succeeded(), "{answer:?}");
     let name = answer.body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
     let path = format!("{path}/{name}");
@@ -47,18 +47,14 @@ pub async fn has_seen(side: &mut Side, kind: Kind) {
 
 /// Waits until nothing is left to collect after this operation.
 pub async fn is_collected(side: &mut Side, operation: &Operation) {
-    let kinds: &[Kind] = match operation {
-        Operation::Get { .. }
-        | Operation::GetScale { .. }
-        | Operation::List { .. }
-        | Operation::ListAt { .. }
-        | Operation::Pages { .. } => return,
-        // Without dependents there are only finalizers, which it removes immediately.
-        Operation::Delete { kind, policy: "Foreground" | "Orphan", .. } if !side.has_dependents => {
-            &[*kind][..]
-        }
-        _ if side.has_dependents => &Kind::ALL,
-        _ => return,
+    // Without dependents there are only finalizers, which it removes immediately.
+    let only_finalizers =
+        operation.verb == Verb::Delete && matches!(operation.policy, "Foreground" | "Orphan");
+    let kinds: &[Kind] = match (side.has_dependents, only_finalizers) {
+        _ if operation.only_reads() => return,
+        (true, _) => &Kind::ALL,
+        (false, true) => &[operation.kind],
+        (false, false) => return,
     };
     let mut left = Vec::new();
     for _ in 0..LOOKS {

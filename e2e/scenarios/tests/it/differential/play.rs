@@ -2,126 +2,122 @@
 
 use serde_json::{Value, json};
 
-use super::operations::{Name, Operation, PatchKind, Uid, Version};
-use super::side::{Answer, Kind, Side};
-use super::{edits, garbage, known, normal};
+use super::operations::{DEPENDENTS, Name, Operation, Uid, Verb, Version};
+use super::side::{Answer, JSON, Kind, MERGE, PATCH, STRATEGIC, Side};
+use super::{garbage, known, normal};
 
 /// Sends the operation to this side. Returns the value to compare.
 pub async fn play(side: &mut Side, operation: &Operation) -> Value {
-    match operation {
-        Operation::Create { kind, name, edit, dry } => create(side, *kind, *name, *edit, *dry).await,
-        Operation::CreateDependent { .. } => create_dependent(side, operation).await,
-        Operation::Get { kind, name } => {
-            let path = side.path(*kind, *name, "");
-            let answer = side.get(&path).await;
-            normal::answer(side, *kind, &answer)
-        }
-        Operation::Update { .. } => update(side, operation).await,
-        Operation::Patch { kind, name, part, form, edit, dry } => {
-            let strategic = *form == PatchKind::Strategic;
-            let (form, mut body) = match form {
-                PatchKind::Merge => ("application/merge-patch+json", edits::edit(*kind, *edit)),
-                PatchKind::Strategic => ("application/strategic-merge-patch+json", edits::edit(*kind, *edit)),
-                PatchKind::Json => ("application/json-patch+json", edits::list(*kind, *edit)),
-            };
-            if strategic {
-                let current = side.get(&side.path(*kind, *name, "")).await.body;
-                known::strip_strategic(&current, &mut body);
-            }
-            let path = side.path(*kind, *name, part) + dry_run(*dry);
-            let answer = side.send("PATCH", &path, form, Some(&body)).await;
-            normal::answer(side, *kind, &answer)
-        }
-        Operation::GetScale { kind, name } => {
-            let path = side.path(*kind, *name, "scale");
-            let answer = side.get(&path).await;
-            normal::answer(side, *kind, &answer)
-        }
-        Operation::PutScale { kind, name, replicas, version } => {
-            let path = side.path(*kind, *name, "scale");
-            let object_name = side.name(*kind, *name);
-            let mut scale = json!({
-                "apiVersion": "autoscaling/v1", "kind": "Scale",
-                "metadata": {"name": object_name, "namespace": side.namespace}, "spec": {"replicas": replicas},
-            });
-            let current = side.get(&side.path(*kind, *name, "")).await.body;
-            set_version(&mut scale, side.version(&current, *version));
-            let answer = side.send("PUT", &path, "application/json", Some(&scale)).await;
-            normal::answer(side, *kind, &answer)
-        }
-        Operation::Evict { name, uid, version, dry } => evict(side, *name, *uid, *version, *dry).await,
-        Operation::Bind { name } => {
+    let Operation { verb, name, .. } = *operation;
+    let kind = if matches!(verb, Verb::Evict | Verb::Bind) { Kind::Pod } else { operation.kind };
+    let (path, collection) = (side.path(kind, name, ""), side.collection(kind));
+    let answer = match verb {
+        Verb::Create => return create(side, operation).await,
+        Verb::CreateDependent => create_dependent(side, operation).await,
+        Verb::Get => side.get(&path).await,
+        Verb::Update => update(side, operation).await,
+        Verb::Merge | Verb::MergeStrategically | Verb::PatchByList => patch(side, operation).await,
+        Verb::GetScale => side.get(&format!("{path}/scale")).await,
+        Verb::PutScale => put_scale(side, operation).await,
+        Verb::Evict => evict(side, operation).await,
+        Verb::Bind => {
             let binding = json!({
-                "apiVersion": "v1", "kind": "Binding", "metadata": {"name": side.name(Kind::Pod, *name)},
+                "apiVersion": "v1", "kind": "Binding", "metadata": {"name": side.name(kind, name)},
                 "target": {"apiVersion": "v1", "kind": "Node", "name": "silent"},
             });
-            let path = side.path(Kind::Pod, *name, "binding");
-            let answer = side.send("POST", &path, "application/json", Some(&binding)).await;
-            normal::answer(side, Kind::Pod, &answer)
+            side.send("POST", &format!("{path}/binding"), JSON, Some(&binding)).await
         }
-        Operation::Delete { kind, name, .. } => {
-            let path = side.path(*kind, *name, "");
+        Verb::Delete => {
             let current = side.get(&path).await.body;
             let options = delete_options(side, operation, &current);
-            let answer = side.send("DELETE", &path, "application/json", Some(&options)).await;
-            let mut shown = normal::answer(side, *kind, &answer);
+            let answer = side.send("DELETE", &path, JSON, Some(&options)).await;
+            let mut shown = normal::answer(side, kind, &answer);
             known::strip_deleted(&mut shown);
-            shown
+            return shown;
         }
-        Operation::DeleteCollection { kind, selector } => {
-            let path = format!("{}?labelSelector={}", side.collection(*kind), escaped(selector));
-            let answer = side.send("DELETE", &path, "", None).await;
-            json!({"code": answer.code})
+        Verb::DeleteCollection => {
+            let selected = format!("{collection}?labelSelector={}", escaped(operation.labels));
+            return json!({"code": side.send("DELETE", &selected, "", None).await.code});
         }
-        Operation::List { kind, labels, fields } => {
-            let query = format!("labelSelector={}&fieldSelector={}", escaped(labels), escaped(fields));
-            let answer = side.get(&format!("{}?{query}", side.collection(*kind))).await;
-            let mut shown = normal::answer(side, *kind, &answer);
-            in_order_of_making(&mut shown);
-            shown
-        }
-        Operation::ListAt { kind, moment, limit } => {
-            let moment = &side.moments[moment % side.moments.len()];
-            let query = format!("resourceVersion={moment}&resourceVersionMatch=Exact&limit={limit}");
-            let answer = side.get(&format!("{}?{query}", side.collection(*kind))).await;
-            if *limit > 0 {
-                // The order depends on generated names.
-                return page(&answer);
-            }
-            let mut shown = normal::answer(side, *kind, &answer);
-            in_order_of_making(&mut shown);
-            shown
-        }
-        Operation::Pages { kind, limit, write_between } => pages(side, *kind, *limit, *write_between).await,
+        Verb::List | Verb::ListAt => return list(side, operation).await,
+        Verb::Pages => return pages(side, kind, 1 + operation.number % 2, operation.flag).await,
+    };
+    normal::answer(side, kind, &answer)
+}
+
+async fn list(side: &mut Side, operation: &Operation) -> Value {
+    let limit = operation.edit % 3;
+    let query = if operation.verb == Verb::ListAt {
+        let moment = &side.moments[operation.number % side.moments.len()];
+        format!("resourceVersion={moment}&resourceVersionMatch=Exact&limit={limit}")
+    } else {
+        format!("labelSelector={}&fieldSelector={}", escaped(operation.labels), escaped(operation.fields))
+    };
+    let answer = side.get(&format!("{}?{query}", side.collection(operation.kind))).await;
+    if operation.verb == Verb::ListAt && limit > 0 {
+        // The order depends on generated names.
+        return page(&answer);
     }
+    let mut shown = normal::answer(side, operation.kind, &answer);
+    in_order_of_making(&mut shown);
+    shown
 }
 
 /// A PUT of the existing object, or of a new one, with the edit.
-async fn update(side: &mut Side, operation: &Operation) -> Value {
-    let Operation::Update { kind, name, part, edit, version, dry } = operation else { return Value::Null };
-    let object_path = side.path(*kind, *name, "");
-    let mut object = side.get(&object_path).await.body;
-    if *part == "scale" {
-        let current = side.get(&side.path(*kind, *name, part)).await;
+async fn update(side: &mut Side, operation: &Operation) -> Answer {
+    let Operation { kind, name, part, .. } = *operation;
+    let mut object = side.get(&side.path(kind, name, "")).await.body;
+    if part == "scale" {
+        let current = side.get(&side.path(kind, name, part)).await;
         if current.succeeded() {
             object = current.body;
         }
     } else if object.get("kind") == Some(&json!("Status")) {
-        object = kind.named(&side.name(*kind, *name));
+        object = kind.named(&side.name(kind, name));
     }
-    let named_version = side.version(&object, *version);
-    merge(&mut object, &edits::edit(*kind, *edit));
-    set_version(&mut object, named_version);
-    let path = side.path(*kind, *name, part) + dry_run(*dry);
-    let answer = side.send("PUT", &path, "application/json", Some(&object)).await;
-    normal::answer(side, *kind, &answer)
+    let version = side.version(&object, operation.version);
+    merge(&mut object, &operation.change());
+    set_version(&mut object, version);
+    let path = side.path(kind, name, part) + dry_run(operation.dry);
+    side.send("PUT", &path, JSON, Some(&object)).await
 }
 
-async fn evict(side: &mut Side, name: Name, uid: Uid, version: Version, dry: bool) -> Value {
+async fn patch(side: &mut Side, operation: &Operation) -> Answer {
+    let Operation { kind, name, part, .. } = *operation;
+    let mut body = operation.change();
+    let form = match operation.verb {
+        Verb::PatchByList => PATCH,
+        Verb::MergeStrategically => {
+            let current = side.get(&side.path(kind, name, "")).await.body;
+            known::strip_strategic(&current, &mut body);
+            STRATEGIC
+        }
+        _ => MERGE,
+    };
+    let path = side.path(kind, name, part) + dry_run(operation.dry);
+    side.send("PATCH", &path, form, Some(&body)).await
+}
+
+async fn put_scale(side: &mut Side, operation: &Operation) -> Answer {
+    let Operation { kind, name, .. } = *operation;
+    let replicas = i32::try_from(operation.number % 5).unwrap() - 1;
+    let mut scale = json!({
+        "apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": replicas},
+        "metadata": {"name": side.name(kind, name), "namespace": side.namespace},
+    });
+    let current = side.get(&side.path(kind, name, "")).await.body;
+    set_version(&mut scale, side.version(&current, operation.version));
+    let path = side.path(kind, name, "scale");
+    side.send("PUT", &path, JSON, Some(&scale)).await
+}
+
+async fn evict(side: &mut Side, operation: &Operation) -> Answer {
+    let name = operation.name;
     let current = side.get(&side.path(Kind::Pod, name, "")).await.body;
+    let version = operation.version;
     let version = if version == Version::Garbage { Version::None } else { version };
-    let mut options = json!({"preconditions": preconditions(side, &current, uid, version)});
-    if dry {
+    let mut options = json!({"preconditions": preconditions(side, &current, operation.uid, version)});
+    if operation.dry {
         options["dryRun"] = json!(["All"]);
     }
     let eviction = json!({
@@ -130,23 +126,27 @@ async fn evict(side: &mut Side, name: Name, uid: Uid, version: Version, dry: boo
         "deleteOptions": options,
     });
     let path = side.path(Kind::Pod, name, "eviction");
-    let answer = side.send("POST", &path, "application/json", Some(&eviction)).await;
-    normal::answer(side, Kind::Pod, &answer)
+    side.send("POST", &path, JSON, Some(&eviction)).await
 }
 
 fn delete_options(side: &Side, operation: &Operation, current: &Value) -> Value {
-    let Operation::Delete { policy, grace, uid, version, dry, .. } = operation else { return Value::Null };
+    // Mostly without a version: with one, most deletes would fail.
+    let version = match operation.version {
+        Version::Current => Version::None,
+        Version::Garbage => Version::Current,
+        version => version,
+    };
     let mut options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions",
-        "preconditions": preconditions(side, current, *uid, *version),
+        "preconditions": preconditions(side, current, operation.uid, version),
     });
-    if !policy.is_empty() {
-        options["propagationPolicy"] = (*policy).into();
+    if !operation.policy.is_empty() {
+        options["propagationPolicy"] = operation.policy.into();
     }
-    if let Some(grace) = grace {
-        options["gracePeriodSeconds"] = (*grace).into();
+    if let Some(grace) = operation.grace {
+        options["gracePeriodSeconds"] = grace.into();
     }
-    if *dry {
+    if operation.dry {
         options["dryRun"] = json!(["All"]);
     }
     options
@@ -159,17 +159,23 @@ pub fn in_order_of_making(shown: &mut Value) {
     }
 }
 
-async fn create(side: &mut Side, kind: Kind, name: Option<&str>, edit: usize, dry: bool) -> Value {
+/// Creates the object with its name, or one with a generated name.
+async fn create(side: &mut Side, operation: &Operation) -> Value {
+    let kind = operation.kind;
     let mut object = kind.object();
+    let name = match operation.name {
+        Name::Fixed(name) if name != "absent" => Some(name),
+        _ => None,
+    };
     match name {
         Some(name) => object["metadata"]["name"] = name.into(),
         None => object["metadata"]["generateName"] = "made-up-".into(),
     }
-    let mut edit = edits::edit(kind, edit);
-    known::strip_creation(&mut edit);
-    merge(&mut object, &edit);
-    let path = side.collection(kind) + dry_run(dry);
-    let answer = side.send("POST", &path, "application/json", Some(&object)).await;
+    let mut change = operation.change();
+    known::strip_creation(&mut change);
+    merge(&mut object, &change);
+    let path = side.collection(kind) + dry_run(operation.dry);
+    let answer = side.send("POST", &path, JSON, Some(&object)).await;
     if answer.succeeded() && object["metadata"].get("name").is_none() {
         let made = answer.body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         side.generated.entry(kind).or_default().push(made.to_owned());
@@ -182,25 +188,24 @@ async fn create(side: &mut Side, kind: Kind, name: Option<&str>, edit: usize, dr
     shown
 }
 
-async fn create_dependent(side: &mut Side, operation: &Operation) -> Value {
-    let Operation::CreateDependent { kind, name, owner_kind, owner, blocks } = operation else {
-        return Value::Null;
-    };
-    let there = side.get(&side.path(*owner_kind, *owner, "")).await.body;
+async fn create_dependent(side: &mut Side, operation: &Operation) -> Answer {
+    let Operation { kind, name, owner_kind, .. } = *operation;
+    let there = side.get(&side.path(owner_kind, name, "")).await.body;
     let uid = Side::uid(&there, Uid::Current).or_else(|| Side::uid(&there, Uid::Wrong));
     let (version, owner_kind, _) = owner_kind.names();
     let owner_name = there.pointer("/metadata/name").cloned().unwrap_or_else(|| "absent".into());
-    let mut object = kind.named(name);
+    let mut object = kind.named(DEPENDENTS[operation.number % DEPENDENTS.len()]);
     object["metadata"]["ownerReferences"] = json!([{
-        "apiVersion": version, "kind": owner_kind, "name": owner_name, "uid": uid, "blockOwnerDeletion": blocks,
+        "apiVersion": version, "kind": owner_kind, "name": owner_name, "uid": uid,
+        "blockOwnerDeletion": operation.flag,
     }]);
-    let path = side.collection(*kind);
-    let answer = side.send("POST", &path, "application/json", Some(&object)).await;
+    let path = side.collection(kind);
+    let answer = side.send("POST", &path, JSON, Some(&object)).await;
     if answer.succeeded() {
         side.has_dependents = true;
-        garbage::has_seen(side, *kind).await;
+        garbage::has_seen(side, kind).await;
     }
-    normal::answer(side, *kind, &answer)
+    answer
 }
 
 /// The comparable part of a page of a list.
@@ -229,7 +234,7 @@ async fn pages(side: &mut Side, kind: Kind, limit: usize, write_between: bool) -
             // Pages show the state of the first page.
             let late = kind.named("yy-late");
             let path = side.collection(kind);
-            let answer = side.send("POST", &path, "application/json", Some(&late)).await;
+            let answer = side.send("POST", &path, JSON, Some(&late)).await;
             shown.push(normal::answer(side, kind, &answer));
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::events::{Watch, events};
 use super::operations::Operation;
 use super::play::{in_order_of_making, play};
-use super::side::{Kind, Side};
+use super::side::{JSON, Kind, Side};
 use super::{garbage, known, normal, script};
 
 /// The name of the last object, which ends every watch.
@@ -30,7 +30,7 @@ impl Pair {
             [Side::new("sandbox", sandbox.client.clone()), Side::new("real", real.client.clone())];
         for side in &mut sides {
             let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "silent"}});
-            let answer = side.send("POST", "/api/v1/nodes", "application/json", Some(&node)).await;
+            let answer = side.send("POST", "/api/v1/nodes", JSON, Some(&node)).await;
             assert!(answer.succeeded(), "{answer:?}");
             open_namespace(side, garbage::CANARIES).await;
         }
@@ -104,7 +104,7 @@ impl Pair {
             for kind in Kind::ALL {
                 let marker = kind.named(MARKER);
                 let path = side.collection(kind);
-                let answer = side.send("POST", &path, "application/json", Some(&marker)).await;
+                let answer = side.send("POST", &path, JSON, Some(&marker)).await;
                 assert!(answer.succeeded(), "{}: {answer:?}", side.label);
             }
         }
@@ -176,13 +176,13 @@ async fn everything(side: &mut Side) -> Value {
 async fn open_namespace(side: &mut Side, namespace: &str) {
     side.turn_to(namespace);
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-    let answer = side.send("POST", "/api/v1/namespaces", "application/json", Some(&object)).await;
+    let answer = side.send("POST", "/api/v1/namespaces", JSON, Some(&object)).await;
     assert!(answer.succeeded(), "{answer:?}");
     // A real server accepts pods only after a controller has created the service account.
     let pod = Kind::Pod.named("readiness");
     let path = format!("{}?dryRun=All", side.collection(Kind::Pod));
     for _ in 0..1000 {
-        if side.send("POST", &path, "application/json", Some(&pod)).await.succeeded() {
+        if side.send("POST", &path, JSON, Some(&pod)).await.succeeded() {
             side.turn_to(namespace);
             return;
         }

@@ -5,13 +5,7 @@ use serde_json::{Value, json};
 
 use super::events::events_for_a_second;
 use super::normal;
-use super::side::{Answer, Kind, Side};
-
-const JSON: &str = "application/json";
-const MERGE: &str = "application/merge-patch+json";
-const PATCH: &str = "application/json-patch+json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const APPLY: &str = "application/apply-patch+yaml";
+use super::side::{APPLY, Answer, JSON, Kind, MERGE, PATCH, STRATEGIC, Side};
 
 /// One request. In path and body, `{ns}` is the namespace, and `{KEY:LABEL}` is this key of the metadata in the
 /// response to the step with this label.

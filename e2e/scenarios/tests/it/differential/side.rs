@@ -10,6 +10,13 @@ use serde_json::{Value, json};
 
 use super::operations::{Name, Uid, Version};
 
+/// The media types of bodies.
+pub const JSON: &str = "application/json";
+pub const MERGE: &str = "application/merge-patch+json";
+pub const PATCH: &str = "application/json-patch+json";
+pub const STRATEGIC: &str = "application/strategic-merge-patch+json";
+pub const APPLY: &str = "application/apply-patch+yaml";
+
 /// The kinds that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
