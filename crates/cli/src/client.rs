@@ -1,9 +1,15 @@
 //! The connection to a cluster, from kubectl's flags and the kubeconfig, which is never written.
 
 mod args;
+pub(crate) mod connect_error;
 mod dry_run;
+pub(crate) mod explain;
 mod kubeconfig;
 mod names;
+pub(crate) mod permission;
+pub(crate) mod reader;
+pub(crate) mod watch_cache;
+pub(crate) mod watches;
 
 use std::time::Duration;
 
@@ -11,7 +17,7 @@ use anyhow::{Result, anyhow};
 use kube::Client;
 use ordereddeployment_kubernetes::Clock;
 
-use crate::connect_error::{Explained, explained, innermost};
+use crate::client::connect_error::{Explained, explained, innermost};
 
 pub(crate) use args::{ConnectArgs, Timeout, pause_length, quoted, timeout};
 pub(crate) use dry_run::{DryRun, DryRunArgs};
@@ -80,5 +86,4 @@ impl ConnectArgs {
 }
 
 #[cfg(test)]
-#[path = "client/tests.rs"]
 mod tests;

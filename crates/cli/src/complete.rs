@@ -27,7 +27,7 @@ pub(crate) fn print(definition: &clap::Command, words: &[String]) {
     let (lines, directive) = answer(definition, words);
     let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
     // A failure to print cannot be reported anywhere.
-    let _ = crate::escape::print(format_args!("{text}:{directive}\n"));
+    let _ = crate::terminal::escape::print(format_args!("{text}:{directive}\n"));
 }
 
 fn answer(definition: &clap::Command, words: &[String]) -> (Vec<String>, u8) {
@@ -84,5 +84,4 @@ fn connect(words: &[String]) -> ConnectArgs {
 }
 
 #[cfg(test)]
-#[path = "complete/tests.rs"]
 mod tests;

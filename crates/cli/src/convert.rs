@@ -288,7 +288,4 @@ fn text_of(document: &str, value: &Value, to: To) -> Result<String> {
 }
 
 #[cfg(test)]
-mod fuzz;
-#[cfg(test)]
-#[path = "convert/tests.rs"]
 mod tests;

@@ -8,15 +8,12 @@ mod act;
 mod assets;
 mod buttons;
 mod connections;
-mod delta;
 mod guard;
 mod live;
 mod page;
-mod rows;
 mod server;
 mod shared;
 mod stream;
-mod tone;
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -27,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::client::ConnectArgs;
-use crate::escape::print;
+use crate::terminal::escape::print;
 use shared::Dashboard;
 pub(crate) use shared::Options;
 

@@ -23,12 +23,12 @@ use ordereddeployment_wire::PodView;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::client::reader::Reader;
 use crate::client::{Connection, DryRun};
 use crate::commands::resume::{ResumeTarget, resume};
 use crate::embedded::Embedded;
-use crate::observe::Reader;
-use crate::overview::Overview;
-use crate::phase::Phase;
+use crate::view::overview::Overview;
+use crate::view::phase::Phase;
 use expected_order::{DeletedPod, ExpectedOrder};
 pub(crate) use screen::Screen;
 
@@ -299,5 +299,4 @@ fn count(number: i32) -> usize {
 }
 
 #[cfg(test)]
-#[path = "demo/tests.rs"]
 mod tests;

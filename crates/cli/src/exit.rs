@@ -22,6 +22,12 @@ pub enum Exit {
     NotHeld = 6,
 }
 
+impl From<()> for Exit {
+    fn from((): ()) -> Self {
+        Self::Success
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)

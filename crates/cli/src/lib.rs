@@ -7,43 +7,21 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod adopt;
-mod age;
 mod client;
 mod commands;
-mod compare;
 mod complete;
-mod connect_error;
 mod convert;
 mod dashboard;
-mod declared;
 mod demo;
 mod embedded;
-mod escape;
 mod exit;
-mod explain;
-mod frame;
-mod help_width;
 mod input;
-mod observe;
 mod output;
-mod overview;
-mod pause_points;
-mod phase;
-mod plain;
-mod pod;
-#[cfg(test)]
-mod reference;
-mod request;
-mod revisions;
 mod screen;
-mod style;
-mod table;
-mod template_change;
+mod terminal;
 #[cfg(test)]
 mod testing;
-mod tree;
-mod watch_cache;
-mod watches;
+mod view;
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -53,6 +31,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use client::ConnectArgs;
 pub use exit::Exit;
+use terminal::{escape, help_width, style};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -79,101 +58,60 @@ struct Cli {
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    Get(commands::get::Args),
-    Dashboard(commands::dashboard::Args),
-    List(commands::list::Args),
-    Status(commands::status::Args),
-    Order(commands::order::Args),
-    Plan(commands::plan::Args),
-    #[command(visible_aliases = ["continue", "promote"])]
-    Resume(commands::resume::Args),
-    Abort(commands::abort::Args),
-    Retry(commands::retry::Args),
-    Pause(commands::pause::PauseArgs),
-    Unpause(commands::pause::UnpauseArgs),
-    #[command(visible_alias = "rollback")]
-    Undo(commands::undo::Args),
-    History(commands::history::Args),
-    Restart(commands::restart::Args),
-    Set(commands::set::Args),
-    Mark(commands::mark::MarkArgs),
-    Unmark(commands::mark::UnmarkArgs),
-    Convert(commands::convert::Args),
-    Adopt(commands::adopt::Args),
-    Crd(commands::crd::Args),
-    Sandbox(commands::sandbox::Args),
-    Demo(commands::demo::Args),
-    Completion(commands::completion::Args),
-    Options(commands::options::Args),
-    Version(commands::version::Args),
+/// Defines the commands, from the arguments and the function of each. One that uses a cluster has the flags for it in a field.
+macro_rules! commands {
+    ($($(#[$attribute:meta])* $name:ident: $module:ident::$args:ident => $run:ident $(.$wait:tt)? $([$($connect:tt)+])?;)+) => {
+        #[derive(Debug, Subcommand)]
+        enum Command {
+            $($(#[$attribute])* $name(commands::$module::$args),)+
+        }
+
+        impl Command {
+            /// The flags for the cluster, if the command uses one.
+            fn connect(&mut self) -> Option<&mut ConnectArgs> {
+                match self {
+                    $($(Self::$name(args) => Some(&mut args.$($connect)+),)?)+
+                    _ => None,
+                }
+            }
+
+            async fn run(self) -> Result<Exit> {
+                match self {
+                    $(Self::$name(args) => commands::$module::$run(args)$(.$wait)?.map(Into::into),)+
+                }
+            }
+        }
+    };
 }
 
-impl Command {
-    /// The flags for the cluster, if the command uses one.
-    fn connect(&mut self) -> Option<&mut ConnectArgs> {
-        match self {
-            Self::Get(args) => Some(&mut args.connect),
-            Self::Dashboard(args) => Some(&mut args.connect),
-            Self::List(args) => Some(&mut args.connect),
-            Self::Status(args) => Some(&mut args.connect),
-            Self::Order(args) => Some(&mut args.connect),
-            Self::Plan(args) => Some(&mut args.connect),
-            Self::Resume(args) => Some(&mut args.connect),
-            Self::Abort(args) => Some(&mut args.connect),
-            Self::Retry(args) => Some(&mut args.connect),
-            Self::Pause(args) => Some(&mut args.connect),
-            Self::Unpause(args) => Some(&mut args.connect),
-            Self::Undo(args) => Some(&mut args.connect),
-            Self::History(args) => Some(&mut args.connect),
-            Self::Restart(args) => Some(&mut args.connect),
-            Self::Set(commands::set::Args { command: commands::set::SetCommand::Image(args) }) => {
-                Some(&mut args.connect)
-            }
-            Self::Mark(args) => Some(&mut args.connect),
-            Self::Unmark(args) => Some(&mut args.connect),
-            Self::Adopt(args) => Some(&mut args.connect),
-            Self::Version(args) => Some(&mut args.connect),
-            Self::Convert(_)
-            | Self::Crd(_)
-            | Self::Sandbox(_)
-            | Self::Demo(_)
-            | Self::Completion(_)
-            | Self::Options(_) => None,
-        }
-    }
-
-    async fn run(self) -> Result<Exit> {
-        let done = |()| Exit::Success;
-        match self {
-            Self::Get(args) => commands::get::run(args).await,
-            Self::Dashboard(args) => commands::dashboard::run(args).await.map(done),
-            Self::List(args) => commands::list::run(args).await,
-            Self::Status(args) => commands::status::run(args).await,
-            Self::Order(args) => commands::order::run(args).await.map(done),
-            Self::Plan(args) => commands::plan::run(args).await.map(done),
-            Self::Resume(args) => commands::resume::run(args).await.map(done),
-            Self::Abort(args) => commands::abort::run(args).await.map(done),
-            Self::Retry(args) => commands::retry::run(args).await.map(done),
-            Self::Pause(args) => commands::pause::run(args).await,
-            Self::Unpause(args) => commands::pause::run_unpause(args).await,
-            Self::Undo(args) => commands::undo::run(args).await,
-            Self::History(args) => commands::history::run(args).await,
-            Self::Restart(args) => commands::restart::run(args).await,
-            Self::Set(args) => commands::set::run(args).await,
-            Self::Mark(args) => commands::mark::run(args).await,
-            Self::Unmark(args) => commands::mark::run_unmark(args).await,
-            Self::Adopt(args) => commands::adopt::run(args).await.map(done),
-            Self::Crd(args) => commands::crd::run(&args).map(done),
-            Self::Sandbox(args) => commands::sandbox::run(args).await.map(done),
-            Self::Demo(args) => commands::demo::run(&args).await.map(done),
-            Self::Convert(args) => commands::convert::run(&args),
-            Self::Completion(args) => commands::completion::run(&args),
-            Self::Options(args) => commands::options::run(&args),
-            Self::Version(args) => commands::version::run(args).await,
-        }
-    }
+commands! {
+    Get: get::Args => run.await [connect];
+    Dashboard: dashboard::Args => run.await [connect];
+    List: list::Args => run.await [connect];
+    Status: status::Args => run.await [connect];
+    Order: order::Args => run.await [connect];
+    Plan: plan::Args => run.await [connect];
+    #[command(visible_aliases = ["continue", "promote"])]
+    Resume: resume::Args => run.await [connect];
+    Abort: abort::Args => run.await [connect];
+    Retry: retry::Args => run.await [connect];
+    Pause: pause::PauseArgs => run.await [connect];
+    Unpause: pause::UnpauseArgs => run_unpause.await [connect];
+    #[command(visible_alias = "rollback")]
+    Undo: undo::Args => run.await [connect];
+    History: history::Args => run.await [connect];
+    Restart: restart::Args => run.await [connect];
+    Set: set::Args => run.await [image().connect];
+    Mark: mark::MarkArgs => run.await [connect];
+    Unmark: mark::UnmarkArgs => run_unmark.await [connect];
+    Convert: convert::Args => run;
+    Adopt: adopt::Args => run.await [connect];
+    Crd: crd::Args => run;
+    Sandbox: sandbox::Args => run.await;
+    Demo: demo::Args => run.await;
+    Completion: completion::Args => run;
+    Options: options::Args => run;
+    Version: version::Args => run.await [connect];
 }
 
 /// The program: parses the command line, runs the command, and prints errors.
@@ -259,5 +197,4 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

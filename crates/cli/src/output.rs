@@ -6,7 +6,7 @@ use kube::{Api, Client};
 use ordereddeployment_api::OrderedDeployment;
 use serde_json::{Value, json};
 
-use crate::explain::explain;
+use crate::client::explain::explain;
 
 /// The output formats. The variants have no doc comments, because clap would print them in every help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

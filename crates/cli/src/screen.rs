@@ -15,13 +15,15 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::client::Connection;
+use crate::client::reader::Scope;
+use crate::client::watch_cache::WatchCache;
 use crate::commands::plan::rest_of;
 use crate::commands::resume::{ResumeTarget, resume};
-use crate::observe::{ObservedState, Scope};
-use crate::overview::Overview;
-use crate::style::Style;
-use crate::tree::{self, Drawing, Fold};
-use crate::watch_cache::WatchCache;
+use crate::terminal::style::Style;
+use crate::terminal::table::text_of;
+use crate::view::overview::Overview;
+use crate::view::state::ObservedState;
+use crate::view::tree::{self, Drawing, Fold};
 use view::{Done, Effect, Link, View};
 
 /// The interval for updating ages. It causes no request.
@@ -92,7 +94,7 @@ async fn show(
             paint::draw(frame, &page);
         })?;
         tokio::select! {
-            changed = cache.changed() => changed?,
+            changed = cache.changed() => drop(changed?),
             Some(done) = results.recv() => view.done(done),
             event = keys.next() => {
                 let Some(event) = event else { return Ok(last(&overviews, connection)) };
@@ -138,7 +140,7 @@ async fn show(
 fn last(overviews: &[Overview], connection: &Connection) -> String {
     let drawing = Drawing::of_stdout(&connection.flags);
     let summaries = overviews.iter().flat_map(|overview| tree::summary(overview, drawing));
-    summaries.flat_map(|line| [line, "\n".to_owned()]).collect()
+    text_of(&summaries.collect::<Vec<_>>())
 }
 
 fn in_namespace(connection: &Connection, namespace: String) -> Connection {

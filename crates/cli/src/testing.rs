@@ -10,10 +10,10 @@ use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_wire::Family;
 use serde_json::{Value, json};
 
-use crate::observe::ObservedState;
-use crate::pod::ObservedPod;
-use crate::style::Style;
-use crate::tree::{Drawing, Fold};
+use crate::terminal::style::Style;
+use crate::view::pod::ObservedPod;
+use crate::view::state::ObservedState;
+use crate::view::tree::{Drawing, Fold};
 
 /// Options as on a pipe, with Unicode.
 pub(crate) const PLAIN: Drawing<'static> = Drawing {

@@ -1,3 +1,5 @@
+mod reference;
+
 use std::ffi::OsString;
 
 use clap::Parser;

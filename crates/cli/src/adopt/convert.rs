@@ -171,5 +171,4 @@ fn applied_as(text: &str, api_version: &str, kind: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "convert_tests.rs"]
 mod tests;

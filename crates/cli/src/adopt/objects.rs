@@ -10,7 +10,7 @@ use ordereddeployment_api::names::annotation;
 use ordereddeployment_wire::NamespacedUid;
 use serde_json::Value;
 
-use crate::explain::explain;
+use crate::client::explain::explain;
 
 /// The kinds of an adoption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

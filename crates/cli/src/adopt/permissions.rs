@@ -1,17 +1,13 @@
 //! Checks the permissions of the user before the first write, so that an adoption does not stop halfway.
-//!
-//! If the API server does not answer a review, the permission counts as granted.
 
 use anyhow::{Result, bail};
 use futures::future::join_all;
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
-use kube::api::PostParams;
-use kube::{Api, Client};
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
+use kube::Client;
 
 use super::direction::Direction;
 use super::objects::Objects;
+use crate::client::permission::is_denied;
 
 /// API group, resource, verb.
 type Permission = (&'static str, &'static str, &'static str);
@@ -52,13 +48,19 @@ pub(crate) async fn check(
         Direction::Back => (BACK, "OrderedDeployment"),
     };
     let autoscaler = objects.autoscalers_of(from).next().map(|_| AUTOSCALER);
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
-    let reviews_sent = permissions.iter().copied().chain(autoscaler).map(async |permission| {
-        let answer = reviews.create(&PostParams::default(), &review(namespace, permission)).await;
-        let refused = answer.is_ok_and(|answer| answer.status.is_some_and(|status| !status.allowed));
-        refused.then(|| format!("{} {}", permission.2, permission.1))
+    let reviews = permissions.iter().copied().chain(autoscaler).map(async |(group, resource, verb)| {
+        let (plural, part) = resource.split_once('/').map_or((resource, None), |(one, two)| (one, Some(two)));
+        let attributes = ResourceAttributes {
+            namespace: Some(namespace.to_owned()),
+            group: Some(group.to_owned()),
+            resource: Some(plural.to_owned()),
+            subresource: part.map(str::to_owned),
+            verb: Some(verb.to_owned()),
+            ..ResourceAttributes::default()
+        };
+        is_denied(client, attributes).await.then(|| format!("{verb} {resource}"))
     });
-    let missing: Vec<String> = join_all(reviews_sent).await.into_iter().flatten().collect();
+    let missing: Vec<String> = join_all(reviews).await.into_iter().flatten().collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -66,21 +68,4 @@ pub(crate) async fn check(
         "missing permissions in namespace {namespace}: {}\nhint: ask for the chart's role `ordered-deployment-adopter` in addition to `edit`",
         missing.join(", ")
     )
-}
-
-fn review(namespace: &str, (group, resource, verb): Permission) -> SelfSubjectAccessReview {
-    let (plural, part) = resource.split_once('/').map_or((resource, None), |(one, two)| (one, Some(two)));
-    let attributes = ResourceAttributes {
-        namespace: Some(namespace.to_owned()),
-        group: Some(group.to_owned()),
-        resource: Some(plural.to_owned()),
-        subresource: part.map(str::to_owned),
-        verb: Some(verb.to_owned()),
-        ..ResourceAttributes::default()
-    };
-    let spec = SelfSubjectAccessReviewSpec {
-        resource_attributes: Some(attributes),
-        ..SelfSubjectAccessReviewSpec::default()
-    };
-    SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() }
 }

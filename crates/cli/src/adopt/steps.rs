@@ -10,7 +10,7 @@ use kube::{Client, ResourceExt};
 use serde_json::Value;
 
 use super::objects::Kind;
-use crate::explain::explain;
+use crate::client::explain::explain;
 
 /// The number of parallel writes of one step.
 const PARALLEL: usize = 16;

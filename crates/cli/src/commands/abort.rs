@@ -7,11 +7,11 @@ use anyhow::{Result, anyhow, bail};
 use ordereddeployment_api::OrderedDeploymentStatus;
 use serde_json::json;
 
+use crate::client::reader::revisions;
 use crate::client::{ConnectArgs, Connection, DryRunArgs, Timeout, object_name, timeout};
-use crate::escape::print;
-use crate::phase::aborted;
-use crate::request::StatusRequest;
-use crate::revisions;
+use crate::commands::request::StatusRequest;
+use crate::terminal::escape::print_line;
+use crate::view::phase::aborted;
 
 /// Abort a rollout: roll its pods back to the last complete revision
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result<()> {
     let connection = args.connect.connect().await?.with(args.dry_run);
     let text = abort(&connection, &args.name, None, args.timeout.0).await?;
-    Ok(print(format_args!("{text}\n"))?)
+    Ok(print_line(text)?)
 }
 
 /// Writes the request and waits until the controller has handled it. Returns the result and the next command. `seen` is the
@@ -63,7 +63,7 @@ pub(crate) async fn abort(
         ));
     }
     let revision = abortable((name, flags), &status)?;
-    let revisions = revisions::read(connection, &found).await?;
+    let revisions = revisions(connection, &found).await?;
     if !revisions.is_empty() && !revisions.iter().any(|revision| revision.back) {
         return Err(nothing_served((name, flags), revision));
     }
@@ -141,5 +141,4 @@ fn next((name, flags): (&str, &str), paused: bool) -> String {
 }
 
 #[cfg(test)]
-#[path = "abort/tests.rs"]
 mod tests;

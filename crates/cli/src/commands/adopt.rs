@@ -7,8 +7,8 @@ use anyhow::{Result, bail};
 use crate::adopt::{Adoption, Direction, Executor};
 use crate::client::{ConnectArgs, DryRun, DryRunArgs, Timeout, deployment_name, timeout};
 use crate::convert::template_of;
-use crate::escape::{escaped, print, print_stderr};
 use crate::input;
+use crate::terminal::escape::{escaped, print, print_line, print_stderr};
 
 /// Adopt a running Deployment with its pods, without restarts, or hand it back
 #[derive(Debug, clap::Args)]
@@ -77,7 +77,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         return Ok(());
     }
     let mut executor = Executor::default();
-    adoption.run(&mut executor, |line| Ok(print(format_args!("{}\n", escaped(line)))?)).await?;
+    adoption.run(&mut executor, |line| Ok(print_line(escaped(line))?)).await?;
     if executor.done == 0 {
         return Ok(print(format_args!("{} is already {kind}: nothing to do\n", args.name))?);
     }

@@ -3,8 +3,7 @@
 use anyhow::Result;
 
 use crate::complete::{Shell, script};
-use crate::escape::print_data;
-use crate::exit::Exit;
+use crate::terminal::escape::print_data;
 
 /// Print the completion script of a shell, or the one for kubectl, which completes `kubectl ordered`
 #[derive(Debug, clap::Args)]
@@ -25,7 +24,6 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Exit> {
-    print_data(script(args.shell))?;
-    Ok(Exit::Success)
+pub(crate) fn run(args: Args) -> Result<()> {
+    Ok(print_data(script(args.shell))?)
 }

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::convert::{To, convert};
-use crate::escape::{escaped, print_data, print_stderr};
-use crate::exit::Exit;
 use crate::input;
+use crate::terminal::escape::{escaped, print_data, print_stderr};
 
 /// Convert manifests of Deployments and Argo Rollouts to OrderedDeployments, or back to Deployments
 #[derive(Debug, clap::Args)]
@@ -33,12 +32,11 @@ pub(crate) struct Args {
     to: To,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Exit> {
+pub(crate) fn run(args: Args) -> Result<()> {
     let texts: Vec<String> = args.files.iter().map(|path| input::read(path)).collect::<Result<_>>()?;
     let converted = convert(&texts.join("\n---\n"), args.to)?;
     for note in &converted.notes {
         print_stderr(format_args!("note: {}", escaped(note)));
     }
-    print_data(&converted.text)?;
-    Ok(Exit::Success)
+    Ok(print_data(&converted.text)?)
 }

@@ -16,7 +16,7 @@ pods with priority 5 are deleted first, the rollout pauses at the pause point, i
 otherwise without a prompt) and completes. The demo fails if a pod is deleted out of order.")]
 pub(crate) struct Args {}
 
-pub(crate) async fn run(_: &Args) -> Result<()> {
+pub(crate) async fn run(_: Args) -> Result<()> {
     let screen = Screen::of_stdout();
     // Slow on a terminal, so that a user can watch it.
     let (ready, shown) = if screen.is_terminal() { (1000, 3000) } else { (300, 0) };

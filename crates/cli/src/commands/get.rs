@@ -8,15 +8,16 @@ use kube_runtime::watcher;
 use ordereddeployment_kubernetes::patient;
 use ordereddeployment_wire::Family;
 
+use crate::client::reader::{Reader, Scope};
+use crate::client::watch_cache::WatchCache;
 use crate::client::{ConnectArgs, Connection, OfEither, of_either};
-use crate::escape::{escaped, print, print_data, print_stderr};
-use crate::exit::Exit;
-use crate::observe::{ObservedState, Reader, Scope, reference};
 use crate::output::{self, Output};
-use crate::overview::Overview;
 use crate::screen;
-use crate::tree::{self, Drawing, Fold};
-use crate::watch_cache::WatchCache;
+use crate::terminal::escape::{escaped, print, print_data, print_stderr};
+use crate::terminal::table::text_of;
+use crate::view::overview::Overview;
+use crate::view::state::{ObservedState, reference};
+use crate::view::tree::{self, Drawing, Fold};
 
 /// Show OrderedDeployments as trees: sets, pods, their order with reasons, and pause points
 #[derive(Debug, clap::Args)]
@@ -64,7 +65,7 @@ pub(crate) struct Args {
     pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: Args) -> Result<Exit> {
+pub(crate) async fn run(args: Args) -> Result<()> {
     let connection = args.connect.connect().await?;
     match args.output {
         Some(output @ (Output::Json | Output::Yaml | Output::Name)) => {
@@ -79,7 +80,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
         Some(Output::Wide) | None if args.watch => watch(&args, &connection).await?,
         Some(Output::Wide) | None => once(&args, &connection).await?,
     }
-    Ok(Exit::Success)
+    Ok(())
 }
 
 async fn once(args: &Args, connection: &Connection) -> Result<()> {
@@ -112,7 +113,7 @@ fn trees(all: &[ObservedState], args: &Args, connection: &Connection) -> String 
     let drawn = |state: &ObservedState| {
         let overview = Overview::of(state, &args.pool_label);
         if args.summary {
-            tree::summary(&overview, drawing).iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+            text_of(&tree::summary(&overview, drawing))
         } else {
             tree::render(&overview, drawing)
         }

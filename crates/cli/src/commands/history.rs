@@ -6,16 +6,16 @@ use kube::Api;
 use ordereddeployment_api::{HistoryEntry, OrderedDeployment};
 use serde_json::json;
 
-use crate::age::age;
+use crate::client::explain::explain;
+use crate::client::reader;
 use crate::client::{ConnectArgs, Connection, object_name};
-use crate::escape::{escaped, print, print_data};
-use crate::exit::Exit;
-use crate::explain::explain;
 use crate::output::{self, Output};
-use crate::overview::images;
-use crate::revisions::{self, Revision};
-use crate::style::{Paint, Style};
-use crate::table::{Align, Column, Widths};
+use crate::terminal::escape::{escaped, print, print_data};
+use crate::terminal::style::{Paint, Style};
+use crate::terminal::table::{Table, left, text_of};
+use crate::view::age::age;
+use crate::view::overview::images;
+use crate::view::revisions::Revision;
 
 /// What `-o name` prints before the name of a set.
 const SETS: &str = "orderedreplicaset.ordereddeployment.io";
@@ -44,18 +44,18 @@ pub(crate) struct Args {
     pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: Args) -> Result<Exit> {
+pub(crate) async fn run(args: Args) -> Result<()> {
     let connection = args.connect.connect().await?;
     if let Some(output @ (Output::Json | Output::Yaml | Output::Name)) = args.output {
         print_data(&formatted(&connection, &args.name, args.revision, output).await?)?;
-        return Ok(Exit::Success);
+        return Ok(());
     }
     let text = history(&connection, &args.name, args.revision, Style::of_stdout()).await?;
     match args.revision.filter(|number| *number > 0) {
         Some(_) => print_data(&text)?,
         None => print(text)?,
     }
-    Ok(Exit::Success)
+    Ok(())
 }
 
 /// The table, or the template of one revision.
@@ -81,7 +81,7 @@ async fn read(connection: &Connection, name: &str) -> Result<(OrderedDeployment,
     let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let doing = format!("cannot read {name} in {}", connection.namespace);
     let found = api.get(name).await.map_err(|error| explain(error, &doing))?;
-    let revisions = revisions::read(connection, &found).await?;
+    let revisions = reader::revisions(connection, &found).await?;
     Ok((found, revisions))
 }
 
@@ -129,26 +129,16 @@ pub(crate) fn named<'a>(revisions: &'a [Revision], number: i64, name: &str) -> R
 }
 
 fn table(revisions: &[Revision], now: Timestamp, style: Style) -> String {
-    let headings = ["REVISION", "PODS", "AGE", "SET", "IMAGES", "CHANGE-CAUSE"];
-    let columns = headings.map(|heading| Column { heading, align: Align::Left });
-    let rows: Vec<Vec<String>> = revisions
-        .iter()
-        .map(|revision| {
-            let current = if revision.current { " (current)" } else { "" };
-            vec![
-                format!("{}{current}", revision.number),
-                revision.pods.to_string(),
-                age(revision.created, now),
-                revision.set.clone(),
-                images(&revision.template.value()).join(","),
-                revision.cause.clone().unwrap_or_else(|| "-".to_owned()),
-            ]
-        })
-        .collect();
-    let widths = Widths::of(&columns, rows.iter().map(Vec::as_slice));
-    let mut lines = vec![style.paint(Paint::Dim, &widths.headings())];
-    lines.extend(rows.iter().map(|row| widths.row(row)));
-    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+    let current = |revision: &Revision| if revision.current { " (current)" } else { "" };
+    let columns = [
+        left("REVISION", |revision: &Revision| format!("{}{}", revision.number, current(revision))),
+        left("PODS", |revision: &Revision| revision.pods.to_string()),
+        left("AGE", |revision: &Revision| age(revision.created, now)),
+        left("SET", |revision: &Revision| revision.set.clone()),
+        left("IMAGES", |revision: &Revision| images(&revision.template.value()).join(",")),
+        left("CHANGE-CAUSE", |revision: &Revision| revision.cause.clone().unwrap_or_else(|| "-".to_owned())),
+    ];
+    drawn(&Table::of(&columns, revisions), style)
 }
 
 /// The holds, resumes, aborts and retries, under a heading; nothing if there are none.
@@ -156,28 +146,21 @@ fn events(entries: &[HistoryEntry], style: Style) -> String {
     if entries.is_empty() {
         return String::new();
     }
-    let headings = ["TIME", "ACTION", "REVISION", "PAUSE POINT", "REASON"];
-    let columns = headings.map(|heading| Column { heading, align: Align::Left });
-    let rows: Vec<Vec<String>> = entries
-        .iter()
-        .map(|entry| {
-            vec![
-                entry.at.0.to_string(),
-                format!("{:?}", entry.action),
-                entry.revision.to_string(),
-                entry.id.clone().unwrap_or_else(|| "-".to_owned()),
-                entry.reason.clone(),
-            ]
-        })
-        .collect();
-    let widths = Widths::of(&columns, rows.iter().map(Vec::as_slice));
-    let mut lines = vec![
-        String::new(),
-        style.paint(Paint::Title, "Holds, resumes, aborts and retries:"),
-        style.paint(Paint::Dim, &widths.headings()),
+    let columns = [
+        left("TIME", |entry: &HistoryEntry| entry.at.0.to_string()),
+        left("ACTION", |entry: &HistoryEntry| format!("{:?}", entry.action)),
+        left("REVISION", |entry: &HistoryEntry| entry.revision.to_string()),
+        left("PAUSE POINT", |entry: &HistoryEntry| entry.id.clone().unwrap_or_else(|| "-".to_owned())),
+        left("REASON", |entry: &HistoryEntry| entry.reason.clone()),
     ];
-    lines.extend(rows.iter().map(|row| widths.row(row)));
-    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+    let heading = style.paint(Paint::Title, "Holds, resumes, aborts and retries:");
+    format!("\n{heading}\n{}", drawn(&Table::of(&columns, entries), style))
+}
+
+fn drawn(table: &Table, style: Style) -> String {
+    let mut lines = vec![style.paint(Paint::Dim, &table.headings())];
+    lines.extend(table.rows());
+    text_of(&lines)
 }
 
 fn template(revision: &Revision, style: Style) -> Result<String> {
@@ -187,5 +170,4 @@ fn template(revision: &Revision, style: Style) -> Result<String> {
 }
 
 #[cfg(test)]
-#[path = "history/tests.rs"]
 mod tests;

@@ -7,20 +7,20 @@ use jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, Resource, ResourceExt};
 use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
-use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet};
 use ordereddeployment_wire::Family;
 
-use crate::age::age;
 use crate::client::ConnectArgs;
-use crate::escape::{escaped, print, print_data, print_stderr};
-use crate::exit::Exit;
-use crate::explain::explain;
-use crate::observe::Scope;
+use crate::client::explain::explain;
+use crate::client::reader::Scope;
 use crate::output::{self, Output};
-use crate::phase::Phase;
-use crate::pod::ObservedPod;
-use crate::style::{Paint, Style, width_of_stdout};
-use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened};
+use crate::terminal::escape::{escaped, print, print_data, print_stderr};
+use crate::terminal::style::{Paint, Style, width_of_stdout};
+use crate::terminal::table::{Dropped, REASON, Table, left, shortened, text_of};
+use crate::view::age::age;
+use crate::view::overview::images;
+use crate::view::phase::Phase;
+use crate::view::pod::ObservedPod;
 
 /// The columns that are left out if lines are too wide, in this order. `get` shows them.
 const DROPPED: [Dropped; 3] = [("AGE", usize::MAX), ("UPDATED", usize::MAX), ("AVAILABLE", REASON)];
@@ -54,14 +54,14 @@ pub(crate) struct Args {
     pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: Args) -> Result<Exit> {
+pub(crate) async fn run(args: Args) -> Result<()> {
     let connection = args.connect.connect().await?;
     let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
     if let Some(output @ (Output::Json | Output::Yaml | Output::Name)) = args.output {
         let found =
             output::read(&output::raw(&connection.client, namespace), None, args.selector.as_deref()).await?;
         print_data(&output::text(&found, output)?)?;
-        return Ok(Exit::Success);
+        return Ok(());
     }
     let scope = Scope { family: Family::Ordered, namespace, name: None, selector: args.selector.as_deref() };
     let api: Api<OrderedDeployment> = scope.api(&connection.client);
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
         .items;
     if found.is_empty() {
         print_stderr(format_args!("No OrderedDeployments in {place}."));
-        return Ok(Exit::Success);
+        return Ok(());
     }
     let options = Options {
         namespaces: args.all_namespaces,
@@ -82,8 +82,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
     };
     let waiting = waiting(&scope.api(&connection.client)).await;
     let text = table(&found, &waiting, Timestamp::now(), options);
-    print(text)?;
-    Ok(Exit::Success)
+    Ok(print(text)?)
 }
 
 /// Reads why pods are pending. Users who may not read pods see no reasons.
@@ -119,71 +118,48 @@ struct Options {
 /// The table, sorted by namespace and name.
 fn table(found: &[OrderedDeployment], waiting: &Waiting, now: Timestamp, options: Options) -> String {
     let Options { namespaces, wide, style, width } = options;
-    let column = |heading, align| Column { heading, align };
-    let mut columns = vec![
-        column("NAMESPACE", Align::Left),
-        column("NAME", Align::Left),
-        column("DESIRED", Align::Left),
-        column("UPDATED", Align::Left),
-        column("AVAILABLE", Align::Left),
-        column("AGE", Align::Left),
-        column("STATE", Align::Left),
-        column("IMAGES", Align::Left),
-    ];
-    let shown = |index: usize| (index > 0 || namespaces) && (index < 7 || wide);
-    let keep = |cells: Vec<String>| -> Vec<String> {
-        let cells = cells.into_iter().enumerate();
-        cells.filter(|(index, _)| shown(*index)).map(|(_, cell)| cell).collect()
+    let width = width.filter(|_| !wide);
+    let count = |count: fn(&OrderedDeploymentStatus) -> Option<i32>| {
+        move |found: &OrderedDeployment| found.status.as_ref().and_then(count).unwrap_or(0).to_string()
     };
-    columns = columns.into_iter().enumerate().filter(|(i, _)| shown(*i)).map(|(_, column)| column).collect();
+    let state = |found: &OrderedDeployment| {
+        let phase = Phase::of(found);
+        // The reason is cut at the end of a line, the state is not.
+        let why = if wide { why(&phase, found, waiting) } else { String::new() };
+        format!("{} {}{why}", phase.mark(style).0, phase.label())
+    };
+    let mut columns = vec![
+        left("NAMESPACE", |found: &OrderedDeployment| found.namespace().unwrap_or_default()),
+        left("NAME", ResourceExt::name_any),
+        left("DESIRED", |found: &OrderedDeployment| found.spec.replicas.to_string()),
+        left("UPDATED", count(|status| status.updated_replicas)),
+        left("AVAILABLE", count(|status| status.available_replicas)),
+        left("AGE", |found: &OrderedDeployment| {
+            age(found.metadata.creation_timestamp.as_ref().map(|time| time.0), now)
+        }),
+        left("STATE", state),
+        left("IMAGES", |found: &OrderedDeployment| images(&found.spec.template.value()).join(",")),
+    ];
+    columns.retain(|(heading, ..)| match *heading {
+        "NAMESPACE" => namespaces,
+        "IMAGES" => wide,
+        _ => true,
+    });
     let mut found: Vec<&OrderedDeployment> = found.iter().collect();
     found.sort_by_key(|deployment| (deployment.namespace(), deployment.name_any()));
-    let rows: Vec<(Phase, String, Vec<String>)> = found
-        .into_iter()
-        .map(|deployment| {
-            let status = deployment.status.clone().unwrap_or_default();
-            let count = |count: Option<i32>| count.unwrap_or(0).to_string();
-            let state = Phase::of(deployment);
-            let why = why(&state, deployment, waiting);
-            let label = format!("{} {}", state.mark(style).0, state.label());
-            // The reason is cut at the end of a line, the state is not.
-            let (label, why) = if wide { (format!("{label}{why}"), String::new()) } else { (label, why) };
-            let cells = vec![
-                deployment.namespace().unwrap_or_default(),
-                deployment.name_any(),
-                deployment.spec.replicas.to_string(),
-                count(status.updated_replicas),
-                count(status.available_replicas),
-                age(deployment.metadata.creation_timestamp.as_ref().map(|time| time.0), now),
-                label,
-                crate::overview::images(&deployment.spec.template.value()).join(","),
-            ];
-            (state, why, keep(cells))
-        })
-        .collect();
-    let all: Vec<Vec<String>> = rows.iter().map(|(_, _, cells)| cells.clone()).collect();
-    let kept = match width.filter(|_| !wide) {
-        Some(width) => fitting(&columns, &all, width, &DROPPED),
-        None => (0..columns.len()).collect(),
-    };
-    let columns: Vec<Column> = kept.iter().map(|index| columns[*index]).collect();
-    let all: Vec<Vec<String>> = all.iter().map(|cells| chosen(cells, &kept)).collect();
-    let widths = Widths::of(&columns, all.iter().map(Vec::as_slice));
-    let mut lines = vec![style.paint(Paint::Dim, &widths.headings())];
-    lines.extend(rows.iter().zip(&all).map(|((state, why, _), cells)| {
-        let state_line = widths.row(cells);
-        let room = state_line.chars().count();
-        let line = format!("{state_line}{}", escaped(why));
-        let line = match width.filter(|_| !wide) {
-            Some(width) => shortened(line, width.max(room), style),
-            None => line,
-        };
-        match state.mark(style) {
+    let table = Table::of(&columns, found.iter().copied()).fit(width, &DROPPED);
+    let mut lines = vec![style.paint(Paint::Dim, &table.headings())];
+    lines.extend(table.rows().zip(found).map(|(line, found)| {
+        let phase = Phase::of(found);
+        let why = if wide { String::new() } else { why(&phase, found, waiting) };
+        let room = width.map_or(usize::MAX, |width| width.max(line.chars().count()));
+        let line = shortened(format!("{line}{}", escaped(&why)), room, style);
+        match phase.mark(style) {
             (mark, paint @ (Paint::Good | Paint::Title)) => line.replacen(mark, &style.paint(paint, mark), 1),
             (_, paint) => style.paint(paint, &line),
         }
     }));
-    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+    text_of(&lines)
 }
 
 /// Why the object is in this state, if it is not as it should be.
@@ -197,5 +173,4 @@ fn why(phase: &Phase, deployment: &OrderedDeployment, waiting: &Waiting) -> Stri
 }
 
 #[cfg(test)]
-#[path = "list/tests.rs"]
 mod tests;

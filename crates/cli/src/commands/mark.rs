@@ -10,15 +10,15 @@ use ordereddeployment_api::names::{annotation, pause_point};
 use ordereddeployment_wire::{Family, PlainSet};
 use serde_json::{Map, Value, json};
 
+use crate::client::explain::explain;
+use crate::client::reader::Reader;
 use crate::client::{ConnectArgs, Connection, DryRunArgs, OfEither, of_either, pause_length, pod_name};
-use crate::escape::print;
-use crate::exit::Exit;
-use crate::explain::explain;
-use crate::observe::{Reader, reference};
-use crate::overview::Overview;
-use crate::pause_points::some_of;
-use crate::phase::pause_point;
-use crate::pod::{ObservedPod, pods_in_words};
+use crate::terminal::escape::print_line;
+use crate::view::overview::Overview;
+use crate::view::pause_points::some_of;
+use crate::view::phase::pause_point;
+use crate::view::pod::{ObservedPod, pods_in_words};
+use crate::view::state::reference;
 
 /// Set the delete priority or the pause point of pods
 #[derive(Debug, clap::Args)]
@@ -88,23 +88,23 @@ pub(crate) struct UnmarkArgs {
     pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: MarkArgs) -> Result<Exit> {
+pub(crate) async fn run(args: MarkArgs) -> Result<()> {
     let connection = args.connect.connect().await?.with(args.dry_run);
     for pod in &args.pods {
-        print(format_args!("{}\n", mark(&connection, pod, args.marks).await?))?;
+        print_line(mark(&connection, pod, args.marks).await?)?;
     }
-    Ok(Exit::Success)
+    Ok(())
 }
 
-pub(crate) async fn run_unmark(args: UnmarkArgs) -> Result<Exit> {
+pub(crate) async fn run_unmark(args: UnmarkArgs) -> Result<()> {
     let connection = args.connect.connect().await?.with(args.dry_run);
     if let Some(OfEither { family, name }) = &args.all {
-        print(format_args!("{}\n", unmark_all(&connection, *family, name).await?))?;
+        print_line(unmark_all(&connection, *family, name).await?)?;
     }
     for pod in &args.pods {
-        print(format_args!("{}\n", unmark(&connection, pod).await?))?;
+        print_line(unmark(&connection, pod).await?)?;
     }
-    Ok(Exit::Success)
+    Ok(())
 }
 
 /// Writes the annotations of one pod. Returns the result and the next command.
@@ -302,5 +302,4 @@ fn written(length: Duration) -> String {
 }
 
 #[cfg(test)]
-#[path = "mark/tests.rs"]
 mod tests;

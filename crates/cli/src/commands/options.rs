@@ -3,21 +3,20 @@
 use anyhow::Result;
 
 use crate::client::ConnectArgs;
-use crate::escape::print;
-use crate::exit::Exit;
+use crate::terminal::escape::print;
 
 /// List the flags of all commands that use a cluster, as `kubectl options` does
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-pub(crate) fn run(_: &Args) -> Result<Exit> {
+pub(crate) fn run(_: Args) -> Result<()> {
     print(
         "Every command that uses a cluster has these flags. They can also be before the name of the command:\n\n",
     )?;
     for (flag, help) in flags() {
         print(format_args!("  {flag}\n        {help}\n"))?;
     }
-    Ok(Exit::Success)
+    Ok(())
 }
 
 /// The flags with the names of their values, and their help.

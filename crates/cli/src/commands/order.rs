@@ -1,20 +1,20 @@
 //! `order`: shows the order of the pods, and which of them a scale-down would delete. Read-only.
 
 use anyhow::{Result, anyhow};
-use ordereddeployment_api::PausePoint;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+use crate::client::reader::Reader;
 use crate::client::{ConnectArgs, OfEither, of_either};
-use crate::escape::{escaped, print, print_data};
-use crate::observe::{ObservedState, Reader};
 use crate::output::{self, Output};
-use crate::overview::{Overview, PodRow};
-use crate::phase::side;
-use crate::pod::pods_in_words;
-use crate::style::Paint;
-use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, with_reason, wrapped};
-use crate::tree::{Drawing, barrier_line};
+use crate::terminal::escape::{escaped, print, print_data};
+use crate::terminal::style::Paint;
+use crate::terminal::table::{Dropped, REASON, text_of, wrapped};
+use crate::view::overview::{Overview, PodRow};
+use crate::view::phase::side;
+use crate::view::pod::pods_in_words;
+use crate::view::state::ObservedState;
+use crate::view::tree::{Drawing, pod_columns, pod_lines, with_barrier};
 use ordereddeployment_preview::{scale_down, scale_down_plain};
 use ordereddeployment_wire::Family;
 
@@ -111,30 +111,18 @@ pub(crate) fn order(overview: &Overview, drawing: Drawing<'_>) -> String {
     lines.extend(
         overview.notes.iter().map(|note| format!("{} {}", style.paint(Paint::Warn, "note:"), escaped(note))),
     );
-    let (headings, mut cells) = columns(overview, &rows, drawing);
+    let (headings, mut pods) = columns(overview, &rows, drawing);
     lines.push(style.paint(Paint::Dim, &headings));
-    let barrier = overview.barrier.as_ref();
-    let is_deleted =
-        barrier.is_some_and(|barrier| barrier.reached && rows.iter().all(|row| row.uid != barrier.uid));
     for row in &rows {
-        let at = barrier.filter(|barrier| barrier.uid == row.uid);
-        let first = is_deleted && row.place == Some(1);
-        if let Some(barrier) =
-            barrier.filter(|barrier| first || (at.is_some() && barrier.side == PausePoint::Before))
-        {
-            lines.push(barrier_line(barrier, style, drawing.width));
-        }
-        lines.push(cells.remove(&*row.uid).unwrap_or_default());
-        if let Some(barrier) = at.filter(|barrier| barrier.side == PausePoint::After) {
-            lines.push(barrier_line(barrier, style, drawing.width));
-        }
+        let pod = pods.remove(&*row.uid).unwrap_or_default();
+        lines.extend(with_barrier(pod, row, overview, style, drawing.width));
     }
     lines.extend(movable(&rows).into_iter().flat_map(|note| {
         let note =
             format!("note: {note}; `kubectl ordered mark POD --priority N{}` fixes a place", drawing.flags);
         wrapped(&note, drawing.width, "  ")
     }));
-    ended(&lines)
+    text_of(&lines)
 }
 
 /// The places whose pods share a priority: only the order of priorities stays as it is.
@@ -189,64 +177,23 @@ pub(crate) fn preview(
     lines.extend(
         overview.notes.iter().map(|note| format!("{} {}", style.paint(Paint::Warn, "note:"), escaped(note))),
     );
-    let (headings, mut cells) = columns(overview, &active, drawing);
+    let (headings, mut pods) = columns(overview, &active, drawing);
     lines.push(style.paint(Paint::Dim, &headings));
-    lines.extend(going.iter().filter_map(|row| cells.remove(&*row.uid)));
+    lines.extend(going.iter().filter_map(|row| pods.remove(&*row.uid)).flatten());
     lines.push(format!("{} would stay", pods_in_words(staying.len())));
-    lines.extend(staying.iter().filter_map(|row| cells.remove(&*row.uid)));
-    Ok(ended(&lines))
+    lines.extend(staying.iter().filter_map(|row| pods.remove(&*row.uid)).flatten());
+    Ok(text_of(&lines))
 }
 
-/// The headings, and each pod's line by its UID.
+/// The headings, and each pod's lines by its UID.
 fn columns<'a>(
     overview: &Overview,
     rows: &[&'a PodRow],
     drawing: Drawing<'_>,
-) -> (String, BTreeMap<&'a str, String>) {
-    let all = [
-        Column { heading: "PLACE", align: Align::Right },
-        Column { heading: "POD", align: Align::Left },
-        Column { heading: "NODE", align: Align::Left },
-        Column { heading: "POOL", align: Align::Left },
-        Column { heading: "PRIORITY", align: Align::Right },
-        Column { heading: "WHY", align: Align::Left },
-    ];
-    let columns: Vec<Column> =
-        all.into_iter().filter(|column| overview.has_pools || column.heading != "POOL").collect();
-    let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-    let cells: Vec<(&str, Vec<String>)> = rows
-        .iter()
-        .map(|row| {
-            let place = row.place.map_or_else(|| "-".to_owned(), |place| place.to_string());
-            let mut cells = vec![place, row.name.clone(), or_dash(&row.node)];
-            if overview.has_pools {
-                cells.push(or_dash(&row.pool));
-            }
-            cells.push(row.priority.to_string());
-            cells.push(row.why.clone().unwrap_or_default());
-            (&*row.uid, cells)
-        })
-        .collect();
-    let all: Vec<Vec<String>> = cells.iter().map(|(_, row)| row.clone()).collect();
-    let kept = match drawing.width {
-        Some(width) => fitting(&columns, &all, width, &DROPPED),
-        None => (0..columns.len()).collect(),
-    };
-    let columns: Vec<Column> = kept.iter().map(|index| columns[*index]).collect();
-    let all: Vec<Vec<String>> = all.iter().map(|row| chosen(row, &kept)).collect();
-    let widths = Widths::of(&columns, all.iter().map(Vec::as_slice));
-    let line = |row: &Vec<String>| match drawing.width {
-        Some(width) => with_reason(&widths, row, width, drawing.style).join("\n"),
-        None => widths.row(row),
-    };
-    let lines = cells.iter().zip(&all).map(|((uid, _), row)| (*uid, line(row))).collect();
-    (widths.headings(), lines)
-}
-
-fn ended(lines: &[String]) -> String {
-    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+) -> (String, BTreeMap<&'a str, Vec<String>>) {
+    let columns = pod_columns(["PLACE", "PRIORITY"]);
+    pod_lines(overview, rows, columns, drawing.width, &DROPPED, drawing.style)
 }
 
 #[cfg(test)]
-#[path = "order/tests.rs"]
 mod tests;

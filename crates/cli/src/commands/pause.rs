@@ -6,11 +6,10 @@ use kube::api::Patch;
 use ordereddeployment_api::OrderedDeployment;
 use serde_json::json;
 
+use crate::client::explain::explain;
 use crate::client::{ConnectArgs, Connection, DryRunArgs, object_name};
-use crate::escape::print;
-use crate::exit::Exit;
-use crate::explain::explain;
-use crate::phase::pause_point;
+use crate::terminal::escape::print_line;
+use crate::view::phase::pause_point;
 
 /// Pause an OrderedDeployment (spec.paused): no pod is replaced until `unpause`
 #[derive(Debug, clap::Args)]
@@ -49,17 +48,12 @@ pub(crate) struct UnpauseArgs {
     pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: PauseArgs) -> Result<Exit> {
-    print_line(&set(&args.connect.connect().await?.with(args.dry_run), &args.name, true).await?)
+pub(crate) async fn run(args: PauseArgs) -> Result<()> {
+    Ok(print_line(set(&args.connect.connect().await?.with(args.dry_run), &args.name, true).await?)?)
 }
 
-pub(crate) async fn run_unpause(args: UnpauseArgs) -> Result<Exit> {
-    print_line(&set(&args.connect.connect().await?.with(args.dry_run), &args.name, false).await?)
-}
-
-fn print_line(text: &str) -> Result<Exit> {
-    print(format_args!("{text}\n"))?;
-    Ok(Exit::Success)
+pub(crate) async fn run_unpause(args: UnpauseArgs) -> Result<()> {
+    Ok(print_line(set(&args.connect.connect().await?.with(args.dry_run), &args.name, false).await?)?)
 }
 
 /// Writes the field. Returns the result and the next command.
@@ -107,5 +101,4 @@ pub(crate) async fn set(connection: &Connection, name: &str, paused: bool) -> Re
 }
 
 #[cfg(test)]
-#[path = "pause/tests.rs"]
 mod tests;

@@ -1,7 +1,6 @@
 //! `plan`: previews a rollout step by step, with its pause points. Read-only.
 
-#[cfg(test)]
-mod conformance;
+mod compare;
 mod forecast;
 mod idle_points;
 mod json;
@@ -18,11 +17,12 @@ use kube::{Api, Client};
 use ordereddeployment_api::{OrderedDeployment, parse_pause_duration};
 use ordereddeployment_planner::whole_seconds;
 
+use crate::client::reader::Reader;
 use crate::client::{ConnectArgs, Connection, object_name};
-use crate::escape::{print, print_data};
-use crate::observe::{ObservedState, Reader};
 use crate::output::{self, Output};
-use crate::tree::{Drawing, Fold};
+use crate::terminal::escape::{print, print_data, print_line};
+use crate::view::state::ObservedState;
+use crate::view::tree::{Drawing, Fold};
 use forecast::AssumptionFlags;
 use spec_change::{Image, SpecChange};
 pub(crate) use timeline::Timeline;
@@ -83,7 +83,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let reader = Reader::new(&connection.client, &connection.namespace);
     if change.manifest.is_some() && is_missing(&connection, &name).await? {
         let text = change.describe_creation(&name, &connection.namespace)?;
-        return Ok(print(format_args!("{text}\n"))?);
+        return Ok(print_line(text)?);
     }
     // Times in a status are whole seconds. The plan starts at a whole second, so that the printed times are consistent.
     let state = reader.one(&name, whole_seconds(connection.clock.now())).await?;

@@ -3,12 +3,11 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::client::reader::Reader;
 use crate::client::{ConnectArgs, Connection, DryRunArgs, object_name};
-use crate::escape::print;
-use crate::exit::Exit;
-use crate::observe::Reader;
-use crate::pause_points;
-use crate::template_change::{self, TemplateChange};
+use crate::commands::template_change::{self, TemplateChange};
+use crate::terminal::escape::print_line;
+use crate::view::pause_points;
 
 /// The annotation of `kubectl rollout restart`.
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
@@ -31,10 +30,9 @@ pub(crate) struct Args {
     pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: Args) -> Result<Exit> {
+pub(crate) async fn run(args: Args) -> Result<()> {
     let connection = args.connect.connect().await?.with(args.dry_run);
-    print(format_args!("{}\n", restart(&connection, &args.name).await?))?;
-    Ok(Exit::Success)
+    Ok(print_line(restart(&connection, &args.name).await?)?)
 }
 
 /// Writes the annotation. Returns the result and the next command.
@@ -72,5 +70,4 @@ fn annotate(template: &mut Value, now: &str) {
 }
 
 #[cfg(test)]
-#[path = "restart/tests.rs"]
 mod tests;

@@ -15,14 +15,14 @@ use ordereddeployment_api::{
 use ordereddeployment_wire::{Family, PodView};
 use serde_json::json;
 
+use crate::client::explain::explain;
 use crate::client::{
     ConnectArgs, Connection, DryRunArgs, OfEither, Timeout, object_name, of_either, timeout,
 };
-use crate::declared;
-use crate::escape::print;
-use crate::explain::explain;
-use crate::phase::{aborted, blocked, pause_point, suspended_revision};
-use crate::request::StatusRequest;
+use crate::commands::request::StatusRequest;
+use crate::terminal::escape::print_line;
+use crate::view::declared;
+use crate::view::phase::{aborted, blocked, pause_point, suspended_revision};
 
 /// Resume a rollout that is paused at a pause point
 #[derive(Debug, clap::Args)]
@@ -100,7 +100,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         Family::Ordered => resume(&connection, name, target, args.timeout.0).await?,
         Family::Plain => plain::resume(&connection, name, id.as_deref(), args.all).await?,
     };
-    Ok(print(format_args!("{text}\n"))?)
+    Ok(print_line(text)?)
 }
 
 /// The object as it is now.
@@ -361,5 +361,4 @@ fn next((name, flags): (&str, &str), status: &OrderedDeploymentStatus, paused: b
 }
 
 #[cfg(test)]
-#[path = "resume/tests.rs"]
 mod tests;

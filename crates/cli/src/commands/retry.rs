@@ -8,9 +8,9 @@ use ordereddeployment_api::{Action, OrderedDeploymentStatus};
 use serde_json::json;
 
 use crate::client::{ConnectArgs, Connection, DryRunArgs, Timeout, object_name, timeout};
-use crate::escape::print;
-use crate::phase::aborted;
-use crate::request::StatusRequest;
+use crate::commands::request::StatusRequest;
+use crate::terminal::escape::print_line;
+use crate::view::phase::aborted;
 
 /// Start an aborted rollout again
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result<()> {
     let connection = args.connect.connect().await?.with(args.dry_run);
     let text = retry(&connection, &args.name, None, args.timeout.0).await?;
-    Ok(print(format_args!("{text}\n"))?)
+    Ok(print_line(text)?)
 }
 
 /// Writes the request and waits until the controller has handled it. Returns the result and the next command. `seen` is the
@@ -98,5 +98,4 @@ fn result(
 }
 
 #[cfg(test)]
-#[path = "retry/tests.rs"]
 mod tests;

@@ -13,7 +13,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::client::{ConnectArgs, Timeout};
 use crate::embedded::Embedded;
-use crate::style::has_colors_on_stderr;
+use crate::terminal::escape::print;
+use crate::terminal::style::has_colors_on_stderr;
 
 /// The start of the kubeconfigs that this command writes. Only such files are overwritten.
 const OURS: &str = "apiVersion: v1\nkind: Config\nclusters:\n- name: sandbox\n";
@@ -95,7 +96,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let endpoint = cluster.sandbox.listen(address).await?;
     write_secret(&args.kubeconfig, &endpoint.kubeconfig)?;
     let controller = if args.no_controller { "no controller" } else { "the controller" };
-    print(&format!(
+    print(format_args!(
         "A cluster in memory listens on {}: {nodes} nodes, the CRDs and {controller}. Run in another terminal:\n\n  \
          export KUBECONFIG={}\n  \
          kubectl apply -f docs/examples/web.yaml\n  \
@@ -119,10 +120,6 @@ fn nodes(number: u16, pods_capacity: u32) -> Vec<NodeSpec> {
         NodeSpec { pods_capacity, ..NodeSpec::in_pool(&format!("n{index}"), pool) }
     };
     (1..=number).map(node).collect()
-}
-
-fn print(text: &str) -> Result<()> {
-    Ok(crate::escape::print(text)?)
 }
 
 /// The absolute path, because the other terminal can have another directory.

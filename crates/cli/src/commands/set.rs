@@ -3,12 +3,11 @@
 use anyhow::{Result, bail};
 use serde_json::Value;
 
+use crate::client::reader::Reader;
 use crate::client::{ConnectArgs, Connection, DryRunArgs, object_name};
-use crate::escape::print;
-use crate::exit::Exit;
-use crate::observe::Reader;
-use crate::pause_points;
-use crate::template_change::{self, TemplateChange};
+use crate::commands::template_change::{self, TemplateChange};
+use crate::terminal::escape::print_line;
+use crate::view::pause_points;
 
 /// Change the template, as `kubectl set` does
 #[derive(Debug, clap::Args)]
@@ -21,6 +20,13 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum SetCommand {
     Image(ImageArgs),
+}
+
+impl Args {
+    pub(crate) fn image(&mut self) -> &mut ImageArgs {
+        let SetCommand::Image(args) = &mut self.command;
+        args
+    }
 }
 
 /// Change images, which starts a rollout
@@ -57,11 +63,10 @@ fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-pub(crate) async fn run(args: Args) -> Result<Exit> {
+pub(crate) async fn run(args: Args) -> Result<()> {
     let SetCommand::Image(args) = args.command;
     let connection = args.connect.connect().await?.with(args.dry_run);
-    print(format_args!("{}\n", set_image(&connection, &args.name, &args.images).await?))?;
-    Ok(Exit::Success)
+    Ok(print_line(set_image(&connection, &args.name, &args.images).await?)?)
 }
 
 /// Writes the images. Returns the result and the next command.
@@ -128,5 +133,4 @@ fn replace(template: &mut Value, images: &[(String, String)], name: &str) -> Res
 }
 
 #[cfg(test)]
-#[path = "set/tests.rs"]
 mod tests;

@@ -8,16 +8,16 @@ use kube::{Api, Client};
 use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::OrderedDeployment;
 
+use crate::client::explain::explain;
+use crate::client::reader::Reader;
 use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};
 use crate::commands::list::waiting;
-use crate::declared::of_hold;
-use crate::escape::{escaped, print, print_data, print_stderr};
 use crate::exit::Exit;
-use crate::explain::explain;
-use crate::observe::Reader;
 use crate::output::{self, Output};
-use crate::pause_points::{left, on_pods};
-use crate::phase::{Phase, pause_point, rolled_back, side, suspended};
+use crate::terminal::escape::{escaped, print, print_data, print_line, print_stderr};
+use crate::view::declared::of_hold;
+use crate::view::pause_points::{left, on_pods};
+use crate::view::phase::{Phase, pause_point, rolled_back, side, suspended};
 
 /// Wait for a rollout; the exit code is its result
 #[derive(Debug, clap::Args)]
@@ -184,7 +184,7 @@ impl StatusPrinter {
     ) -> Result<Option<Exit>> {
         let (exit, line) = evaluate(found, until, flags);
         if line != self.last && !self.silent {
-            print(format_args!("{}\n", escaped(&line)))?;
+            print_line(escaped(&line))?;
             self.last = line;
         }
         Ok(exit)
@@ -262,5 +262,4 @@ fn evaluate(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Op
 }
 
 #[cfg(test)]
-#[path = "status/tests.rs"]
 mod tests;

@@ -8,16 +8,17 @@ use kube_runtime::wait::await_condition;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::annotation;
 
+use crate::client::reader;
+use crate::client::reader::Reader;
 use crate::client::{ConnectArgs, Connection, DryRunArgs, Timeout, object_name, timeout};
 use crate::commands::history::named;
 use crate::commands::resume::{ResumeTarget, resume};
-use crate::escape::print;
-use crate::exit::{Exit, ExitError};
-use crate::observe::Reader;
-use crate::overview::images;
-use crate::pause_points;
-use crate::revisions::{self, Revision};
-use crate::template_change::{self, TemplateChange};
+use crate::commands::template_change::{self, TemplateChange};
+use crate::exit::ExitError;
+use crate::terminal::escape::print_line;
+use crate::view::overview::images;
+use crate::view::pause_points;
+use crate::view::revisions::Revision;
 
 /// Roll back to an earlier revision
 #[derive(Debug, clap::Args)]
@@ -56,17 +57,16 @@ pub(crate) struct UndoOptions {
     pub(crate) timeout: Timeout,
 }
 
-pub(crate) async fn run(args: Args) -> Result<Exit> {
+pub(crate) async fn run(args: Args) -> Result<()> {
     let connection = args.connect.connect().await?.with(args.dry_run);
-    print(format_args!("{}\n", undo(&connection, &args.name, args.options).await?))?;
-    Ok(Exit::Success)
+    Ok(print_line(undo(&connection, &args.name, args.options).await?)?)
 }
 
 /// Writes the template. Returns the result and the next command.
 pub(crate) async fn undo(connection: &Connection, name: &str, options: UndoOptions) -> Result<String> {
     let state =
         Reader::new(&connection.client, &connection.namespace).one(name, connection.clock.now()).await?;
-    let revisions = revisions::read(connection, &state.deployment).await?;
+    let revisions = reader::revisions(connection, &state.deployment).await?;
     let target = target(&revisions, options.to_revision, (name, &connection.flags))?;
     let flags = &connection.flags;
     if target.current {
@@ -152,5 +152,4 @@ pub(crate) fn target<'a>(
 }
 
 #[cfg(test)]
-#[path = "undo/tests.rs"]
 mod tests;

@@ -11,8 +11,7 @@ use ordereddeployment_api::crds;
 use serde_json::Value;
 
 use crate::client::{ConnectArgs, Connection};
-use crate::escape::{escaped, print, print_stderr};
-use crate::exit::Exit;
+use crate::terminal::escape::{escaped, print, print_line, print_stderr};
 
 /// The version of this program, and of the CRDs that it knows.
 const OWN: &str = env!("CARGO_PKG_VERSION");
@@ -37,10 +36,10 @@ pub(crate) struct Args {
     pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: Args) -> Result<Exit> {
+pub(crate) async fn run(args: Args) -> Result<()> {
     print(format_args!("kubectl-ordered {OWN}\n"))?;
     if args.client {
-        return Ok(Exit::Success);
+        return Ok(());
     }
     let connection = match args.connect.connect().await {
         Ok(connection) => connection,
@@ -49,11 +48,10 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
             let why = format!("{error:#}");
             let why = why.lines().next().unwrap_or_default();
             print_stderr(format_args!("note: the versions in the cluster are not known: {}", escaped(why)));
-            return Ok(Exit::Success);
+            return Ok(());
         }
     };
-    print(format_args!("{}\n", in_cluster(&connection).await))?;
-    Ok(Exit::Success)
+    Ok(print_line(in_cluster(&connection).await)?)
 }
 
 /// The lines about the controller and the CRDs.
@@ -111,7 +109,7 @@ fn compared(own: &CustomResourceDefinition, found: kube::Result<Option<CustomRes
 fn why(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => escaped(&status.message).into_owned(),
-        error => crate::connect_error::explained(error, None).what,
+        error => crate::client::connect_error::explained(error, None).what,
     }
 }
 

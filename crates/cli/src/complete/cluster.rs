@@ -10,9 +10,9 @@ use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus};
 use ordereddeployment_wire::{Family, PodView};
 
 use super::arguments::{Resource, deployment};
+use crate::client::reader::revisions;
 use crate::client::{ConnectArgs, Connection};
-use crate::phase::{aborted, blocked};
-use crate::revisions;
+use crate::view::phase::{aborted, blocked};
 
 pub(super) async fn candidates(
     connect: ConnectArgs,
@@ -85,7 +85,7 @@ pub(super) async fn of(
                 return Ok(found.status.as_ref().map(holds).unwrap_or_default());
             }
             if resource == Resource::Revisions {
-                let found = revisions::read(connection, &found).await?;
+                let found = revisions(connection, &found).await?;
                 return Ok(found.iter().map(|revision| revision.number.to_string()).collect());
             }
             let spec = &found.spec.template.value()["spec"];

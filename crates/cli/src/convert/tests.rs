@@ -1,3 +1,5 @@
+mod fuzz;
+
 use super::{To, convert};
 
 const CHART: &str = "\

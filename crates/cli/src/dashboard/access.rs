@@ -1,14 +1,12 @@
-//! What the user may do, as the API server says. Read-only: a SelfSubjectAccessReview is not stored.
+//! What the user may do, as the API server says.
 
 use futures::future::join3;
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
-use kube::api::PostParams;
-use kube::{Api, Client};
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
+use kube::Client;
 use ordereddeployment_api::names::GROUP;
 
-use crate::explain::role_for;
+use crate::client::explain::role_for;
+use crate::client::permission::is_denied;
 
 /// Why the user may not do something with an object; `None` if the user may, or if that is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,15 +50,7 @@ async fn denied(
         subresource: Some(subresource.to_owned()),
         ..ResourceAttributes::default()
     };
-    let spec = SelfSubjectAccessReviewSpec {
-        resource_attributes: Some(attributes),
-        ..SelfSubjectAccessReviewSpec::default()
-    };
-    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
-    let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
-    // Without an answer the buttons are enabled, and the API server decides about the write.
-    let status = api.create(&PostParams::default(), &review).await.ok()?.status?;
-    if status.allowed {
+    if !is_denied(client, attributes).await {
         return None;
     }
     let (what, doing) = match (resource, subresource) {

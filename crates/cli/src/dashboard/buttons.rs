@@ -10,9 +10,9 @@ use crate::commands::abort::abortable;
 use crate::commands::resume::{ResumeTarget, resumable};
 use crate::commands::retry::retriable;
 use crate::commands::undo::target;
-use crate::overview::images;
-use crate::phase::{aborted, blocked};
-use crate::revisions::Revision;
+use crate::view::overview::images;
+use crate::view::phase::{aborted, blocked};
+use crate::view::revisions::Revision;
 
 /// A button.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

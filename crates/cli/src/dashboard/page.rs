@@ -1,146 +1,71 @@
-//! What the page shows of one OrderedDeployment. Pure functions: no server, no clock.
+//! What the page shows, as JSON: the list of all OrderedDeployments, the page of one, and what has changed. Pure functions.
 //!
 //! Order, barrier, counts and texts are those of the command line.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use jiff::Timestamp;
-use ordereddeployment_api::{HistoryEntry, OrderedDeployment, PausePoint};
-use serde::Serialize;
+use kube::ResourceExt;
+use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::{HistoryEntry, OrderedDeployment};
+use serde_json::{Map, Value, json};
 
 use super::buttons::{Button, confirm_undo};
-use super::tone::{Tone, UNICODE};
-use crate::observe::ObservedState;
-use crate::overview::{Overview, PodRow, images};
-use crate::pause_points::left;
-use crate::phase::side;
-use crate::revisions::Revision;
-use crate::tree::{Health, commands, counted, detail, headline};
+use crate::terminal::style::{Paint, Style};
+use crate::view::age::span;
+use crate::view::overview::{Overview, PodRow, SetRow, images};
+use crate::view::pause_points::left;
+use crate::view::phase::{Phase, side};
+use crate::view::revisions::Revision;
+use crate::view::state::ObservedState;
+use crate::view::tree::{Health, commands, counted, detail, headline};
+
+/// Marks as on a terminal with Unicode, and no colours: the page has its own.
+const UNICODE: Style = Style { color: false, unicode: true };
+
+/// The rows of the list, by namespace and name.
+pub(super) type Rows = BTreeMap<(String, String), Value>;
+
+/// The rows of these OrderedDeployments.
+pub(super) fn rows<'a>(all: impl IntoIterator<Item = &'a OrderedDeployment>, now: Timestamp) -> Rows {
+    let key = |found: &OrderedDeployment| (found.namespace().unwrap_or_default(), found.name_any());
+    all.into_iter().map(|found| (key(found), row(found, now))).collect()
+}
+
+fn row(deployment: &OrderedDeployment, now: Timestamp) -> Value {
+    let phase = Phase::of(deployment);
+    let status = deployment.status.clone().unwrap_or_default();
+    let (mark, paint) = phase.mark(UNICODE);
+    let paused_since = match &phase {
+        Phase::Held(hold) => Some(hold.since.0),
+        Phase::Paused => {
+            let progress = status.condition(condition::PROGRESSING);
+            let paused = progress.filter(|progress| progress.reason == reason::DEPLOYMENT_PAUSED);
+            paused.map(|paused| paused.last_transition_time.0)
+        }
+        _ => None,
+    };
+    json!({
+        "namespace": deployment.namespace(), "name": deployment.name_any(),
+        "mark": mark, "tone": tone(paint), "state": phase.label(), "paused": paused_since.map(|since| span(since, now)),
+        "desired": deployment.spec.replicas, "updated": status.updated_replicas.unwrap_or(0),
+        "available": status.available_replicas.unwrap_or(0), "images": images(&deployment.spec.template.value()),
+    })
+}
+
+/// What has changed in the list; `None` if nothing has.
+pub(super) fn changed_rows(before: &Rows, after: &Rows) -> Option<Value> {
+    let (rows, gone) = changes(before, after);
+    (!rows.is_empty() || !gone.is_empty()).then(|| json!({"rows": rows, "gone": gone}))
+}
 
 /// The page of one OrderedDeployment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Page {
-    pub(super) head: Head,
-    pub(super) buttons: Vec<Button>,
-    pub(super) revisions: Vec<RevisionRow>,
-    pub(super) history: Vec<Entry>,
-    /// The nodes, by pool and name.
-    pub(super) nodes: Vec<NodeRow>,
+    /// All but the pods. A part that has changed is sent as a whole.
+    parts: Map<String, Value>,
     /// The pods by name.
-    pub(super) pods: BTreeMap<Arc<str>, Square>,
-    /// The names of the pods that have a place, in the order of their deletion.
-    pub(super) order: Vec<Arc<str>>,
-}
-
-/// The state in words and numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Head {
-    namespace: String,
-    name: String,
-    mark: &'static str,
-    tone: Tone,
-    state: String,
-    /// The revision of the rollout.
-    revision: i64,
-    /// Whether pods of older revisions are being replaced.
-    rolling: bool,
-    desired: i32,
-    updated: i32,
-    ready: usize,
-    available: i32,
-    counts: String,
-    strategy: String,
-    /// What the phase waits for, and how long.
-    detail: Option<String>,
-    /// The next commands, each with what it does.
-    commands: Vec<(&'static str, String)>,
-    notes: Vec<String>,
-    line: Option<Line>,
-    /// The plan is another one when this changes.
-    plan: String,
-}
-
-/// The line at which the rollout pauses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Line {
-    text: String,
-    place: String,
-    /// Whether the rollout is paused there.
-    reached: bool,
-}
-
-/// A node with pods.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct NodeRow {
-    pool: Option<String>,
-    /// `None`: pods without a node.
-    node: Option<String>,
-}
-
-/// Where a pod is in the rollout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Zone {
-    /// Of the current revision, during a rollout.
-    Updated,
-    /// Deleted before the rollout pauses.
-    Ahead,
-    /// Waits until the pause point is passed.
-    Waits,
-    /// Terminating or finished.
-    Leaving,
-}
-
-/// A pod.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Square {
-    name: Arc<str>,
-    node: Option<String>,
-    pool: Option<String>,
-    zone: Zone,
-    revision: i64,
-    current: bool,
-    status: String,
-    health: &'static str,
-    containers: String,
-    restarts: i64,
-    created: Option<Timestamp>,
-    priority: i32,
-    /// Why it has its place.
-    why: Option<String>,
-    /// The side of its pause point.
-    point: Option<&'static str>,
-}
-
-/// A revision of the history.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RevisionRow {
-    number: i64,
-    set: String,
-    pods: i32,
-    current: bool,
-    images: Vec<String>,
-    cause: Option<String>,
-    created: Option<Timestamp>,
-    /// What to confirm before an undo to it.
-    confirm: String,
-}
-
-/// A hold, a resume, an abort or a retry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Entry {
-    at: Timestamp,
-    action: String,
-    revision: i64,
-    id: Option<String>,
-    reason: String,
+    pods: BTreeMap<String, Value>,
 }
 
 impl Page {
@@ -149,143 +74,139 @@ impl Page {
         state: &ObservedState,
         overview: &Overview,
         revisions: &[Revision],
-        buttons: Vec<Button>,
+        buttons: &[Button],
         flags: &str,
     ) -> Self {
-        let status = state.deployment.status.as_ref();
-        let history = status.and_then(|status| status.history.as_ref());
+        let deployment = &state.deployment;
+        let history = deployment.status.as_ref().and_then(|status| status.history.as_ref());
+        let rows = || overview.sets.iter().flat_map(|set| set.pods.iter().map(move |pod| (set, pod)));
+        // By pool and name; pods without a node come last.
+        let nodes: BTreeSet<_> = rows().map(|(_, pod)| (pod.node.is_none(), &pod.pool, &pod.node)).collect();
         let ahead = overview.ahead().unwrap_or(usize::MAX);
-        let rolling = overview.is_rolling();
-        let mut nodes = BTreeSet::new();
-        let mut pods = BTreeMap::new();
-        for set in &overview.sets {
-            for pod in &set.pods {
-                nodes.insert(NodeRow { pool: pod.pool.clone(), node: pod.node.clone() });
-                let square = Square::of(pod, (set.revision, set.current), ahead);
-                pods.insert(Arc::clone(&square.name), square);
-            }
-        }
-        let order = overview.in_order().into_iter().map(|pod| Arc::from(pod.name.as_str())).collect();
-        let mut nodes: Vec<NodeRow> = nodes.into_iter().collect();
-        // Pods without a node come last.
-        nodes.sort_by(|first, second| (first.node.is_none(), first).cmp(&(second.node.is_none(), second)));
-        let generation = state.deployment.metadata.generation.unwrap_or(0);
+        let parts = [
+            ("head", head(overview, deployment.metadata.generation.unwrap_or(0), flags)),
+            ("buttons", json!(buttons)),
+            ("revisions", revisions.iter().map(|revision| revision_row(deployment, revision)).collect()),
+            ("history", history.into_iter().flatten().rev().map(entry).collect()),
+            ("nodes", nodes.iter().map(|(_, pool, node)| json!({"pool": pool, "node": node})).collect()),
+            ("order", overview.in_order().iter().map(|pod| pod.name.as_str()).collect()),
+        ];
         Self {
-            head: Head::of(overview, rolling, generation, flags),
-            buttons,
-            revisions: revisions
-                .iter()
-                .map(|revision| RevisionRow::of(&state.deployment, revision))
-                .collect(),
-            history: history.into_iter().flatten().rev().map(Entry::of).collect(),
-            nodes,
-            pods,
-            order,
-        }
-    }
-}
-
-impl Head {
-    fn of(overview: &Overview, rolling: bool, generation: i64, flags: &str) -> Self {
-        let (mark, state, paint) = headline(overview, UNICODE);
-        let hold = overview.hold.as_ref().map_or("", |hold| hold.id.as_str());
-        Self {
-            namespace: overview.namespace.clone(),
-            name: overview.name.clone(),
-            mark,
-            tone: paint.into(),
-            plan: format!("{generation} {} {state} {hold}", overview.revision),
-            state,
-            revision: overview.revision,
-            rolling,
-            desired: overview.desired,
-            updated: overview.updated,
-            ready: overview.ready(),
-            available: overview.available,
-            counts: counted(overview),
-            strategy: overview.strategy.clone(),
-            detail: detail(overview),
-            commands: commands(overview, flags),
-            notes: overview.notes.iter().cloned().chain(left(&overview.points_left)).collect(),
-            line: Line::of(overview),
+            parts: parts.into_iter().map(|(name, part)| (name.to_owned(), part)).collect(),
+            pods: rows().map(|(set, pod)| (pod.name.clone(), square(set, pod, ahead))).collect(),
         }
     }
 
     /// The same at another time: only texts with a time change.
-    pub(super) fn at(&mut self, overview: &Overview) {
-        self.detail = detail(overview);
-    }
-}
-
-impl Line {
-    fn of(overview: &Overview) -> Option<Self> {
-        let barrier = overview.barrier.as_ref()?;
-        overview.ahead()?;
-        let place = barrier.place();
-        let text = match (barrier.reached, barrier.rolling) {
-            (true, _) => format!("paused at pause point {place}"),
-            (false, true) => format!("the rollout pauses at pause point {place}"),
-            (false, false) => format!("the next rollout pauses at pause point {place}"),
-        };
-        Some(Self { text, place, reached: barrier.reached })
-    }
-}
-
-impl Square {
-    fn of(pod: &PodRow, (revision, current): (i64, bool), ahead: usize) -> Self {
-        let zone = match pod.place {
-            Some(place) if place <= ahead => Zone::Ahead,
-            Some(_) => Zone::Waits,
-            None if current && pod.is_active() => Zone::Updated,
-            None => Zone::Leaving,
-        };
-        Self {
-            name: pod.name.as_str().into(),
-            node: pod.node.clone(),
-            pool: pod.pool.clone(),
-            zone,
-            revision,
-            current,
-            status: pod.status.clone(),
-            health: match Health::of(pod) {
-                Health::Ready => "ready",
-                Health::Starting => "starting",
-                Health::Failing => "failing",
-                Health::Inactive => "inactive",
-            },
-            containers: pod.containers.clone(),
-            restarts: pod.restarts,
-            created: pod.created,
-            priority: pod.priority,
-            why: pod.why.clone(),
-            point: pod.point.map(|point: PausePoint| side(point)),
+    pub(super) fn at(&self, overview: &Overview) -> Self {
+        let mut page = self.clone();
+        if let Some(head) = page.parts.get_mut("head") {
+            head["detail"] = json!(detail(overview));
         }
+        page
+    }
+
+    /// What has changed since then, as the browser gets it; `None` if nothing has.
+    pub(super) fn since(&self, before: &Self) -> Option<Value> {
+        let parts = self.parts.iter().filter(|(name, part)| before.parts.get(*name) != Some(*part));
+        let mut delta: Map<String, Value> = parts.map(|(name, part)| (name.clone(), part.clone())).collect();
+        let (pods, gone) = changes(&before.pods, &self.pods);
+        if !pods.is_empty() {
+            delta.insert("pods".to_owned(), json!(pods));
+        }
+        if !gone.is_empty() {
+            delta.insert("gone".to_owned(), json!(gone));
+        }
+        (!delta.is_empty()).then(|| delta.into())
     }
 }
 
-impl RevisionRow {
-    fn of(deployment: &OrderedDeployment, revision: &Revision) -> Self {
-        Self {
-            number: revision.number,
-            set: revision.set.clone(),
-            pods: revision.pods,
-            current: revision.current,
-            images: images(&revision.template.value()),
-            cause: revision.cause.clone(),
-            created: revision.created,
-            confirm: confirm_undo(deployment, revision),
-        }
-    }
+/// The values that are new or differ, and the keys that are gone.
+fn changes<'a, K: Ord>(
+    before: &'a BTreeMap<K, Value>,
+    after: &'a BTreeMap<K, Value>,
+) -> (Vec<&'a Value>, Vec<&'a K>) {
+    let changed = after.iter().filter(|(key, value)| before.get(*key) != Some(*value));
+    let gone = before.keys().filter(|key| !after.contains_key(*key));
+    (changed.map(|(_, value)| value).collect(), gone.collect())
 }
 
-impl Entry {
-    fn of(entry: &HistoryEntry) -> Self {
-        Self {
-            at: entry.at.0,
-            action: format!("{:?}", entry.action),
-            revision: entry.revision,
-            id: entry.id.clone(),
-            reason: entry.reason.clone(),
-        }
+/// The state in words and numbers.
+fn head(overview: &Overview, generation: i64, flags: &str) -> Value {
+    let (mark, state, paint) = headline(overview, UNICODE);
+    let hold = overview.hold.as_ref().map_or("", |hold| hold.id.as_str());
+    let notes: Vec<String> = overview.notes.iter().cloned().chain(left(&overview.points_left)).collect();
+    json!({
+        "namespace": overview.namespace, "name": overview.name,
+        "mark": mark, "tone": tone(paint), "state": state, "detail": detail(overview),
+        "revision": overview.revision, "rolling": overview.is_rolling(),
+        "desired": overview.desired, "updated": overview.updated, "ready": overview.ready(),
+        "available": overview.available, "counts": counted(overview), "strategy": overview.strategy,
+        "commands": commands(overview, flags), "notes": notes, "line": line(overview),
+        // The plan is another one when this changes.
+        "plan": format!("{generation} {} {state} {hold}", overview.revision),
+    })
+}
+
+/// The line at which the rollout pauses.
+fn line(overview: &Overview) -> Option<Value> {
+    let barrier = overview.barrier.as_ref()?;
+    overview.ahead()?;
+    let place = barrier.place();
+    let what = match (barrier.reached, barrier.rolling) {
+        (true, _) => "paused",
+        (false, true) => "the rollout pauses",
+        (false, false) => "the next rollout pauses",
+    };
+    let text = format!("{what} at pause point {place}");
+    Some(json!({"text": text, "place": place, "reached": barrier.reached}))
+}
+
+fn square(set: &SetRow, pod: &PodRow, ahead: usize) -> Value {
+    let zone = match pod.place {
+        // Deleted before the rollout pauses.
+        Some(place) if place <= ahead => "ahead",
+        // Until the pause point is passed.
+        Some(_) => "waits",
+        None if set.current && pod.is_active() => "updated",
+        None => "leaving",
+    };
+    let health = match Health::of(pod) {
+        Health::Ready => "ready",
+        Health::Starting => "starting",
+        Health::Failing => "failing",
+        Health::Inactive => "inactive",
+    };
+    json!({
+        "name": pod.name, "node": pod.node, "pool": pod.pool, "zone": zone, "health": health,
+        "revision": set.revision, "current": set.current, "status": pod.status, "containers": pod.containers,
+        "restarts": pod.restarts, "created": pod.created, "priority": pod.priority, "why": pod.why,
+        "point": pod.point.map(side),
+    })
+}
+
+fn revision_row(deployment: &OrderedDeployment, revision: &Revision) -> Value {
+    json!({
+        "number": revision.number, "set": revision.set, "pods": revision.pods, "current": revision.current,
+        "images": images(&revision.template.value()), "cause": revision.cause, "created": revision.created,
+        "confirm": confirm_undo(deployment, revision),
+    })
+}
+
+/// A hold, a resume, an abort or a retry.
+fn entry(entry: &HistoryEntry) -> Value {
+    json!({
+        "at": entry.at.0, "action": format!("{:?}", entry.action), "revision": entry.revision, "id": entry.id,
+        "reason": entry.reason,
+    })
+}
+
+/// The meaning of a colour, as a class of the page.
+fn tone(paint: Paint) -> &'static str {
+    match paint {
+        Paint::Title | Paint::Dim => "busy",
+        Paint::Good => "good",
+        Paint::Warn => "warn",
+        Paint::Bad => "bad",
     }
 }

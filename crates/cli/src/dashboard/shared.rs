@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use jiff::Timestamp;
+use ordereddeployment_wire::Family;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
 use super::access::Access;
 use super::connections::Usage;
 use super::guard::Gate;
-use super::live::{self, Pulse};
+use super::live::{Pulse, follow};
+use crate::client::reader::Scope;
+use crate::client::watch_cache::{Stores, WatchCache};
 use crate::client::{ConnectArgs, Connection};
-use crate::watch_cache::Stores;
 
 /// How long an answer about permissions is used.
 const ACCESS_AGE: Duration = Duration::from_secs(30);
@@ -63,8 +65,9 @@ impl Dashboard {
         connection: Connection,
         port: u16,
     ) -> Result<Self> {
-        let namespace = (!options.all_namespaces).then(|| connection.namespace.clone());
-        let (stores, pulse) = live::start(&connection, namespace.as_deref()).await?;
+        let namespace = (!options.all_namespaces).then_some(connection.namespace.as_str());
+        let scope = Scope { family: Family::Ordered, namespace, name: None, selector: None };
+        let (stores, pulse) = follow(WatchCache::start(&connection, scope).await?);
         Ok(Self {
             gate: Gate::new(port, options.use_ip),
             usage: Usage::new(),

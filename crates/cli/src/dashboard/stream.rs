@@ -7,22 +7,19 @@ use std::time::Duration;
 
 use axum::response::sse::Event;
 use futures::stream::{self, Stream};
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::access::Access;
 use super::buttons::buttons;
 use super::connections::OpenStream;
-use super::delta::{Delta, ListDelta};
 use super::live::Pulse;
-use super::page::Page;
-use super::rows::Row;
+use super::page::{Page, Rows, changed_rows, rows};
 use super::shared::Dashboard;
-use crate::overview::Overview;
-use crate::revisions;
-use crate::watches::Lost;
+use crate::client::watches::Lost;
+use crate::view::overview::Overview;
+use crate::view::revisions;
 
 /// The shortest time between two updates of a page.
 const INTERVAL: Duration = Duration::from_millis(150);
@@ -38,7 +35,7 @@ struct Sent {
     /// The namespace and the name of the shown object.
     object: Option<(String, String)>,
     access: Access,
-    rows: Vec<Row>,
+    rows: Rows,
     page: Page,
     overview: Option<Overview>,
     missing: bool,
@@ -62,7 +59,7 @@ pub(super) fn events(
         pulse,
         object,
         access: Access::default(),
-        rows: Vec::new(),
+        rows: Rows::new(),
         page: Page::default(),
         overview: None,
         missing: false,
@@ -137,7 +134,7 @@ impl Sent {
             buttons(deployment, &revisions, &self.access, &flags)
         };
         let overview = Overview::of(&state, &self.dashboard.pool_label);
-        let page = Page::of(&state, &overview, &revisions, buttons, &flags);
+        let page = Page::of(&state, &overview, &revisions, &buttons, &flags);
         self.overview = Some(overview);
         self.send(page);
     }
@@ -148,34 +145,30 @@ impl Sent {
         let now = self.dashboard.now();
         let Some(overview) = &mut self.overview else { return };
         overview.now = now;
-        let mut head = self.page.head.clone();
-        head.at(overview);
-        if head != self.page.head {
-            self.push("object", &json!({"head": head}));
-            self.page.head = head;
-        }
+        let page = self.page.at(overview);
+        self.send(page);
     }
 
     fn list(&mut self) {
         let deployments = self.dashboard.stores.deployments();
-        let rows = Row::all(deployments.iter().map(|found| &**found), self.dashboard.now());
-        let event = ListDelta::between(&self.rows, &rows).and_then(|delta| event("list", &delta));
+        let rows = rows(deployments.iter().map(|found| &**found), self.dashboard.now());
+        let event = changed_rows(&self.rows, &rows).and_then(|delta| event("list", &delta));
         self.queue.extend(event);
         self.rows = rows;
     }
 
     fn send(&mut self, page: Page) {
-        let event = Delta::between(&self.page, &page).and_then(|delta| event("object", &delta));
+        let event = page.since(&self.page).and_then(|delta| event("object", &delta));
         self.queue.extend(event);
         self.page = page;
     }
 
-    fn push(&mut self, name: &str, data: &impl Serialize) {
+    fn push(&mut self, name: &str, data: &Value) {
         self.queue.extend(event(name, data));
     }
 }
 
 /// An event with JSON.
-fn event(name: &str, data: &impl Serialize) -> Option<Event> {
+fn event(name: &str, data: &Value) -> Option<Event> {
     Event::default().event(name).json_data(data).ok()
 }

@@ -7,13 +7,11 @@ use serde_json::{Value, json};
 
 use super::access::Access;
 use super::buttons::buttons;
-use super::delta::{Delta, ListDelta};
-use super::page::Page;
-use super::rows::Row;
-use crate::observe::ObservedState;
-use crate::overview::Overview;
-use crate::revisions::Revision;
+use super::page::{Page, Rows, changed_rows, rows};
 use crate::testing::{aborted, at_declared, at_revision, observed_state, paused_before, pod};
+use crate::view::overview::Overview;
+use crate::view::revisions::Revision;
+use crate::view::state::ObservedState;
 
 fn revisions(state: &ObservedState) -> Vec<Revision> {
     let back = ordereddeployment_planner::last_served(&state.deployment, &state.sets);
@@ -35,12 +33,12 @@ fn revisions(state: &ObservedState) -> Vec<Revision> {
 fn page(state: &ObservedState, access: &Access) -> Page {
     let revisions = revisions(state);
     let buttons = buttons(&state.deployment, &revisions, access, " -n shop");
-    Page::of(state, &Overview::of(state, "node.usage"), &revisions, buttons, " -n shop")
+    Page::of(state, &Overview::of(state, "node.usage"), &revisions, &buttons, " -n shop")
 }
 
 /// The JSON that the browser gets.
 fn sent(before: &Page, after: &Page) -> Value {
-    Delta::between(before, after).map_or(Value::Null, |delta| serde_json::to_value(delta).unwrap())
+    after.since(before).unwrap_or_default()
 }
 
 fn pretty(value: &impl serde::Serialize) -> String {
@@ -99,11 +97,10 @@ fn a_tick_changes_only_texts_with_times() {
     let state = observed_state(2, "web:2", &paused_before(&pods[0]), &pods);
     let mut overview = Overview::of(&state, "node.usage");
     let before = page(&state, &Access::default());
-    let mut after = before.clone();
     overview.now += SignedDuration::from_secs(60);
-    after.head.at(&overview);
-    let (before, after) =
-        (serde_json::to_value(&before.head).unwrap(), serde_json::to_value(&after.head).unwrap());
+    let delta = sent(&before, &before.at(&overview));
+    assert_eq!(delta.as_object().unwrap().len(), 1, "{delta}");
+    let (before, after) = (&sent(&Page::default(), &before)["head"], &delta["head"]);
     assert!(before["detail"].as_str().unwrap().contains("for 2m,"), "{before}");
     assert!(after["detail"].as_str().unwrap().contains("for 3m,"), "{after}");
     assert_eq!(before["plan"], after["plan"]);
@@ -132,10 +129,12 @@ fn the_list_says_where_and_since_when_a_rollout_is_paused() {
         rename(&Value::Null, "unobserved"),
     ];
     let now: Timestamp = "2030-01-01T12:00:00Z".parse().unwrap();
-    let rows = Row::all(&all, now);
-    insta::assert_snapshot!(pretty(&ListDelta::between(&[], &rows)));
-    assert!(ListDelta::between(&rows, &rows).is_none());
-    let gone = serde_json::to_value(ListDelta::between(&rows, &rows[1..])).unwrap();
+    let shown = rows(&all, now);
+    insta::assert_snapshot!(pretty(&changed_rows(&Rows::new(), &shown)));
+    assert!(changed_rows(&shown, &shown).is_none());
+    let mut fewer = shown.clone();
+    fewer.pop_first();
+    let gone = changed_rows(&shown, &fewer).unwrap();
     assert_eq!(gone, json!({"rows": [], "gone": [["shop", "aborted"]]}));
 }
 

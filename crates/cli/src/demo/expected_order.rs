@@ -5,7 +5,7 @@ use std::fmt;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::overview::PodRow;
+use crate::view::overview::PodRow;
 
 /// A pod that the rollout deleted, with its last displayed details.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,12 +4,12 @@ use std::io::{IsTerminal, Write};
 
 use anyhow::Result;
 
-use crate::escape::terminal_text;
-use crate::frame::Frame;
-use crate::overview::Overview;
-use crate::style::{Paint, Style};
-use crate::table::{wrapped, wrapped_command};
-use crate::tree::{self, Drawing, Fold};
+use crate::terminal::escape::terminal_text;
+use crate::terminal::frame::Frame;
+use crate::terminal::style::{Paint, Style};
+use crate::terminal::table::{wrapped, wrapped_command};
+use crate::view::overview::Overview;
+use crate::view::tree::{self, Drawing, Fold};
 
 /// The number of messages above the tree.
 const TAIL: usize = 3;
@@ -157,7 +157,7 @@ impl Screen {
 
     /// The width of the terminal.
     fn width(&self) -> Option<usize> {
-        self.is_terminal().then(crate::style::width_of_stdout).flatten()
+        self.is_terminal().then(crate::terminal::style::width_of_stdout).flatten()
     }
 
     fn draw(&mut self, prompt: &str) -> Result<()> {

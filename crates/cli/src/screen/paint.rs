@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::view::Page;
-use crate::escape::{PAINT_MARKS, escaped};
+use crate::terminal::escape::{PAINT_MARKS, escaped};
 
 /// Draws the three parts. Only lines that fit are in them.
 pub(super) fn draw(frame: &mut Frame<'_>, page: &Page) {
@@ -37,7 +37,7 @@ fn painted(line: &str) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The style of a mark, as [`crate::escape::terminal_text`] writes it.
+/// The style of a mark, as [`crate::terminal::escape::terminal_text`] writes it.
 fn of_mark(mark: usize) -> Style {
     let plain = Style::default();
     match mark {

@@ -3,13 +3,13 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use jiff::Timestamp;
 
-use crate::age::span;
-use crate::escape::escaped;
-use crate::overview::Overview;
-use crate::style::Paint;
-use crate::table::shortened;
-use crate::tree::{Drawing, Fold, body, head, summary};
-use crate::watches::Lost;
+use crate::client::watches::Lost;
+use crate::terminal::escape::escaped;
+use crate::terminal::style::Paint;
+use crate::terminal::table::shortened;
+use crate::view::age::span;
+use crate::view::overview::Overview;
+use crate::view::tree::{Drawing, Fold, body, head, summary};
 
 /// The connection to the API server.
 #[derive(Clone, Copy, Debug)]
@@ -348,5 +348,4 @@ fn list(overviews: &[Overview], selected: usize, drawing: Drawing<'_>) -> Vec<St
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -10,11 +10,11 @@ use ordereddeployment_kubernetes::{Clock, Names};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config};
 use serde_json::{Value, json};
 
+use crate::client::reader::Reader;
 use crate::client::{Connection, DryRun};
 use crate::embedded::Embedded;
-use crate::observe::Reader;
-use crate::overview::Overview;
-use crate::phase::Phase;
+use crate::view::overview::Overview;
+use crate::view::phase::Phase;
 
 /// A timeout that no step reaches.
 const STEP_TIMEOUT: Duration = Duration::from_secs(300);

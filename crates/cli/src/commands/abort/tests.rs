@@ -8,8 +8,8 @@ use super::{abort, abortable, result};
 use crate::commands::resume::{ResumeTarget, resume};
 use crate::commands::retry::retry;
 use crate::exit::{self, Exit};
-use crate::phase::Phase;
 use crate::testing::{self, fixture::Fixture};
+use crate::view::phase::Phase;
 
 const WEB: (&str, &str) = ("web", " -n shop");
 const LIMIT: Option<Duration> = Some(Duration::from_secs(30));

@@ -7,7 +7,7 @@ use crate::commands::abort::abort;
 use crate::commands::resume::{ResumeTarget, resume};
 use crate::commands::retry::retry;
 use crate::output::Output;
-use crate::style::Style;
+use crate::terminal::style::Style;
 use crate::testing::fixture::Fixture;
 
 #[tokio::test(start_paused = true)]

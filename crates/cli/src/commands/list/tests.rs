@@ -1,5 +1,5 @@
 use super::{Options, Waiting, reason, table};
-use crate::style::Style;
+use crate::terminal::style::Style;
 use crate::testing::{aborted, at_declared, at_revision, observed_state, paused_before, pod};
 
 #[test]
@@ -65,7 +65,7 @@ fn declared_points_and_aborts_have_a_state() {
 
 #[test]
 fn a_failure_and_a_pending_pod_have_a_reason() {
-    let pending: crate::pod::ObservedPod = serde_json::from_value(serde_json::json!({
+    let pending: crate::view::pod::ObservedPod = serde_json::from_value(serde_json::json!({
         "metadata": {
             "name": "web-7f6d9b8c4d-1", "namespace": "shop", "labels": {"pod-template-hash": "7f6d9b8c4d"},
             "ownerReferences": [{

@@ -7,8 +7,8 @@ use ordereddeployment_sandbox::Fault;
 use ordereddeployment_wire::Family;
 
 use super::{Marks, Side, mark, unmark, unmark_all, written};
-use crate::pod::ObservedPod;
 use crate::testing::fixture::{Fixture, without_names};
+use crate::view::pod::ObservedPod;
 
 #[tokio::test(start_paused = true)]
 async fn a_mark_changes_the_order_and_the_pause_point_and_is_removed_again() {

@@ -1,6 +1,6 @@
 use super::{order, preview};
-use crate::overview::Overview;
 use crate::testing::{PLAIN, Pod, at_revision, observed_state, paused_before, pod};
+use crate::view::overview::Overview;
 
 fn four() -> Vec<Pod> {
     vec![
@@ -11,7 +11,7 @@ fn four() -> Vec<Pod> {
     ]
 }
 
-fn overview(state: &crate::observe::ObservedState) -> Overview {
+fn overview(state: &crate::view::state::ObservedState) -> Overview {
     Overview::of(state, "node.usage")
 }
 

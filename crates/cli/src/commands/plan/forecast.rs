@@ -12,12 +12,12 @@ use ordereddeployment_placement as placement;
 use ordereddeployment_preview::{Assumptions, Preview, preview};
 use ordereddeployment_wire::{NamespacedUid, PodView};
 
+use super::compare::compare;
 use super::idle_points;
 use super::spec_change::{SpecChange, refuse_invalid};
 use super::unpredicted;
-use crate::compare::compare;
-use crate::explain::explain;
-use crate::observe::ObservedState;
+use crate::client::explain::explain;
+use crate::view::state::ObservedState;
 
 /// What a plan guarantees.
 pub(super) const GUARANTEE: &str =

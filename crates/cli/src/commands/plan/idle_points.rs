@@ -8,7 +8,7 @@ use ordereddeployment_planner::{ComparisonResult, Place, Snapshot, rollout_order
 use ordereddeployment_preview::{Action, End, Preview};
 use ordereddeployment_sorter::NodeFacts;
 
-use crate::phase::aborted;
+use crate::view::phase::aborted;
 
 /// A note for each of them. `snapshot` is that of the preview.
 pub(super) fn notes(snapshot: &Snapshot, preview: &Preview) -> Vec<String> {

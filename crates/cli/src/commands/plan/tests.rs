@@ -1,3 +1,4 @@
+mod conformance;
 mod declared;
 
 use std::collections::BTreeMap;
@@ -12,9 +13,9 @@ use super::forecast::Plan;
 use super::idle_points;
 use super::spec_change::{SpecChange, image, manifest};
 use super::{json as as_json, text as as_text};
-use crate::observe::ObservedState;
 use crate::testing::{PLAIN, Pod, at_revision, observed_state, paused_before, pod};
-use crate::tree::Drawing;
+use crate::view::state::ObservedState;
+use crate::view::tree::Drawing;
 
 fn four() -> Vec<Pod> {
     vec![
@@ -255,7 +256,7 @@ fn long_plans_are_folded_between_their_pauses() {
         text.contains("paused at pause point web-5d9c7b8c4d-0000") && text.lines().count() < 60,
         "{text}"
     );
-    let all = Drawing { fold: crate::tree::Fold { all: true, ..PLAIN.fold }, ..PLAIN };
+    let all = Drawing { fold: crate::view::tree::Fold { all: true, ..PLAIN.fold }, ..PLAIN };
     let shown = as_text::text(&plan, all);
     let deletes = shown.lines().filter(|line| line.contains("delete ") && line.contains("web-5d9c7b8c4d-"));
     assert_eq!(deletes.count(), 80);

@@ -10,16 +10,22 @@ use ordereddeployment_preview::{Action, Counts, Deleted, End, Step};
 
 use super::forecast::{GUARANTEE, Plan};
 use crate::client::quoted;
-use crate::declared;
-use crate::phase::side;
-use crate::pod::pods_in_words;
-use crate::style::Paint;
-use crate::table::{
-    Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened, wrapped, wrapped_command,
-};
-use crate::tree::Drawing;
+use crate::terminal::style::Paint;
+use crate::terminal::table::{Align, Dropped, REASON, Table, shortened, text_of, wrapped, wrapped_command};
+use crate::view::declared;
+use crate::view::phase::side;
+use crate::view::pod::pods_in_words;
+use crate::view::tree::Drawing;
 
 const INDENT: &str = "  ";
+const COLUMNS: [(&str, Align); 6] = [
+    ("TIME", Align::Left),
+    ("STEP", Align::Left),
+    ("POD", Align::Left),
+    ("NODE", Align::Left),
+    ("PRIO", Align::Right),
+    ("WHY", Align::Left),
+];
 /// The columns that are left out if lines are too wide, in this order.
 const DROPPED: [Dropped; 2] = [("PRIO", REASON), ("NODE", REASON)];
 
@@ -66,7 +72,7 @@ pub(super) fn text(plan: &Plan, drawing: Drawing<'_>) -> String {
             lines.push(format!("Apply with: {}", style.paint(Paint::Title, next)));
         }
     }
-    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+    text_of(&lines)
 }
 
 /// What to do next without a rollout: the commands that preview a change.
@@ -259,50 +265,26 @@ pub(super) fn ends(hold: &Hold) -> String {
 
 fn table(rows: &[Row], drawing: Drawing<'_>) -> Vec<String> {
     let style = drawing.style;
-    let all = [
-        ("TIME", Align::Left),
-        ("STEP", Align::Left),
-        ("POD", Align::Left),
-        ("NODE", Align::Left),
-        ("PRIO", Align::Right),
-        ("WHY", Align::Left),
-    ]
-    .map(|(heading, align)| Column { heading, align });
-    let cells: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| match row {
-            Row::Pod(cells) => cells.clone(),
-            Row::Text { time, .. } => vec![time.clone()],
-        })
-        .collect();
+    let cells = rows.iter().map(|row| match row {
+        Row::Pod(cells) => cells.clone(),
+        Row::Text { time, .. } => vec![time.clone()],
+    });
     let room = drawing.width.map(|width| width.saturating_sub(INDENT.len()));
-    let full: Vec<Vec<String>> = cells.iter().filter(|row| row.len() == all.len()).cloned().collect();
-    let kept = match room {
-        Some(room) => fitting(&all, &full, room, &DROPPED),
-        None => (0..all.len()).collect(),
-    };
-    let columns: Vec<Column> = kept.iter().map(|index| all[*index]).collect();
-    let cells: Vec<Vec<String>> = cells.iter().map(|row| chosen(row, &kept)).collect();
-    let widths = Widths::of(&columns, cells.iter().map(Vec::as_slice));
+    let table = Table::new(COLUMNS.to_vec(), cells.collect()).fit(room, &DROPPED);
     // The start of the second column.
-    let beside = widths.row(&[String::new(), "x".to_owned()]).chars().count() - 1;
+    let beside = table.line(&[String::new(), "x".to_owned()]).chars().count() - 1;
     let mut lines = Vec::new();
-    if !full.is_empty() {
-        lines.push(style.paint(Paint::Dim, &format!("{INDENT}{}", widths.headings())));
+    if rows.iter().any(|row| matches!(row, Row::Pod(_))) {
+        lines.push(style.paint(Paint::Dim, &format!("{INDENT}{}", table.headings())));
     }
     let painted = |text: &str, paint: &Option<Paint>| match paint {
         Some(paint) => style.paint(*paint, text),
         None => text.to_owned(),
     };
-    for (row, cells) in rows.iter().zip(&cells) {
+    for (row, line) in rows.iter().zip(table.rows()) {
         match row {
             Row::Pod(_) => {
-                let line = widths.row(cells);
-                let line = match room {
-                    Some(room) => shortened(line, room, style),
-                    None => line,
-                };
-                lines.push(format!("{INDENT}{line}"));
+                lines.push(format!("{INDENT}{}", shortened(line, room.unwrap_or(usize::MAX), style)));
             }
             Row::Text { text, paint, across: true, .. } => {
                 let text = wrapped(&format!("{INDENT}{text}"), drawing.width, "     ");
@@ -312,7 +294,7 @@ fn table(rows: &[Row], drawing: Drawing<'_>) -> Vec<String> {
                 let room = room.map(|room| room.saturating_sub(beside));
                 for (index, part) in wrapped(text, room, "").iter().enumerate() {
                     let time = if index == 0 { time.clone() } else { String::new() };
-                    let time = widths.row(&[time, "x".to_owned()]);
+                    let time = table.line(&[time, "x".to_owned()]);
                     let time = time.strip_suffix('x').unwrap_or_default();
                     lines.push(format!("{INDENT}{time}{}", painted(part, paint)));
                 }

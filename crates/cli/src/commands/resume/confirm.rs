@@ -5,9 +5,9 @@ use std::io::IsTerminal;
 use anyhow::{Context, Result, bail};
 use ordereddeployment_api::{Hold, OrderedDeployment};
 
-use crate::escape::print_stderr;
-use crate::overview::images;
-use crate::phase::pause_point;
+use crate::terminal::escape::print_stderr;
+use crate::view::overview::images;
+use crate::view::phase::pause_point;
 
 /// The id of the pause point at which the object is paused, once the user has seen it. `None`: it is not paused.
 pub(super) async fn confirmed(

@@ -11,7 +11,7 @@ use ordereddeployment_api::{Hold, OrderedDeploymentStatus};
 use serde_json::json;
 
 use crate::client::Connection;
-use crate::explain::explain;
+use crate::client::explain::explain;
 
 /// The pause point that this Deployment is paused at, and the annotation that says so.
 fn hold(deployment: &Deployment) -> Option<(Hold, String)> {

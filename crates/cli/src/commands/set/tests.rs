@@ -24,11 +24,11 @@ async fn the_images_of_named_containers_change_and_a_rollout_starts() {
 #[tokio::test(start_paused = true)]
 async fn a_template_that_another_client_has_changed_is_not_overwritten() {
     let fixture = Fixture::start().await;
-    let reader = crate::observe::Reader::new(&fixture.connection.client, "default");
+    let reader = crate::client::reader::Reader::new(&fixture.connection.client, "default");
     let state = reader.one("web", fixture.connection.clock.now()).await.unwrap();
     fixture.image("web:other").await;
     let template = ordereddeployment_api::Template::new(&json!({}));
-    let change = crate::template_change::TemplateChange {
+    let change = crate::commands::template_change::TemplateChange {
         state: &state,
         name: "web",
         template,

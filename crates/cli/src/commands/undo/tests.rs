@@ -22,7 +22,9 @@ async fn at_revision_two() -> (Fixture, Vec<String>) {
         .await;
     fixture.image("web:2").await;
     fixture
-        .until(|web| image(web) == "web:2" && crate::phase::Phase::of(web) == crate::phase::Phase::Complete)
+        .until(|web| {
+            image(web) == "web:2" && crate::view::phase::Phase::of(web) == crate::view::phase::Phase::Complete
+        })
         .await;
     let order = fixture.order().await;
     mark(&fixture.connection, &order[2], BEFORE).await.unwrap();

@@ -8,21 +8,20 @@ use ordereddeployment_sandbox::Collector;
 use ordereddeployment_wire::Family;
 use serde_json::json;
 
-use super::super::live;
+use crate::client::reader::{Reader, Scope};
+use crate::client::watch_cache::WatchCache;
 use crate::commands::list::waiting;
 use crate::commands::plan::timeline;
-use crate::observe::{Reader, Scope};
-use crate::revisions;
 use crate::testing::fixture::Fixture;
-use crate::watch_cache::WatchCache;
+use crate::view::revisions;
 
 /// What the commands and the dashboard show, for all namespaces, at this time.
 async fn shown(fixture: &Fixture, now: jiff::Timestamp) -> Vec<String> {
     let connection = &fixture.connection;
     let scope = Scope { family: Family::Ordered, namespace: None, name: None, selector: None };
     let read = Reader::all(&connection.client, scope, now).await.unwrap();
-    let watched = WatchCache::start(connection, scope).await.unwrap().states(now);
-    let (stores, _pulse) = live::start(connection, None).await.unwrap();
+    let cache = WatchCache::start(connection, scope).await.unwrap();
+    let (watched, stores) = (cache.states(now), cache.stores);
     let page = stores.state("default", "web", now).unwrap();
     let sets = stores.sets(&page.deployment);
     let history = revisions::of(&page.deployment, sets.iter().map(|set| &**set));

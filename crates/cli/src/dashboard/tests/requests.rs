@@ -295,6 +295,6 @@ async fn a_dashboard_that_only_shows_has_no_writes() {
         let chunk = futures::StreamExt::next(&mut events).await.unwrap().unwrap();
         text.push_str(std::str::from_utf8(&chunk).unwrap());
     }
-    assert!(text.contains("event: list\ndata: {\"rows\":[{"), "{text}");
+    assert!(text.contains("event: list\ndata: {\"gone\":[],\"rows\":[{"), "{text}");
     assert!(!text.contains("\"action\""), "{text}");
 }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{as_json, as_text, plan_of, to_image};
 use crate::commands::plan::forecast::Plan;
 use crate::commands::plan::spec_change::SpecChange;
-use crate::observe::ObservedState;
 use crate::testing::{PLAIN, Pod, aborted, at_declared, at_revision, observed_state, pod};
+use crate::view::state::ObservedState;
 
 fn pods() -> Vec<Pod> {
     vec![

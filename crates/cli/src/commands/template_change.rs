@@ -1,0 +1,110 @@
+//! Changes the pod template with one write, and only if the template is still the one that was read. The controller
+//! does the rollout.
+
+use anyhow::{Result, anyhow, bail};
+use kube::Api;
+use kube::api::Patch;
+use ordereddeployment_api::{OrderedDeployment, Template};
+use serde_json::{Value, json};
+
+use crate::client::Connection;
+use crate::client::explain::explain;
+use crate::view::pause_points::{self, UpcomingPausePoint};
+use crate::view::state::ObservedState;
+
+/// A new template for an OrderedDeployment.
+pub(crate) struct TemplateChange<'a> {
+    /// The state that the change was made from.
+    pub(crate) state: &'a ObservedState,
+    pub(crate) name: &'a str,
+    pub(crate) template: Template,
+    /// An annotation of the OrderedDeployment to write with the template; `None` as the value removes it.
+    pub(crate) annotation: Option<(&'static str, Option<String>)>,
+    /// The start of error messages: `cannot restart web in shop`.
+    pub(crate) doing: &'a str,
+}
+
+impl TemplateChange<'_> {
+    /// The pause points of the rollout that the change starts.
+    pub(crate) fn pause_points(&self) -> Vec<UpcomingPausePoint> {
+        pause_points::upcoming(self.state, &self.template)
+    }
+
+    /// An error if `spec.paused` keeps the rollout from starting.
+    pub(crate) fn refuse_if_paused(&self, flags: &str) -> Result<()> {
+        if self.state.deployment.spec.paused {
+            bail!(
+                "{}: it is paused (spec.paused)\nhint: run `kubectl ordered unpause {}{flags}` first",
+                self.doing,
+                self.name
+            );
+        }
+        Ok(())
+    }
+
+    /// Writes the change and returns the updated object; `None` if no write is sent.
+    pub(crate) async fn write(&self, connection: &Connection) -> Result<Option<OrderedDeployment>> {
+        if !connection.dry_run.sends() {
+            return Ok(None);
+        }
+        let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
+        let patch = Patch::<()>::Json(serde_json::from_value(Value::Array(self.operations()))?);
+        let written = api.patch(self.name, &connection.dry_run.patch_params(), &patch).await;
+        match written {
+            Ok(written) => Ok(Some(written)),
+            Err(error) if self.is_outdated(&error, &api).await => Err(anyhow!(
+                "{}: another client has changed the template since it was read\nhint: check `kubectl ordered get {}{}` and try again",
+                self.doing,
+                self.name,
+                connection.flags
+            )),
+            Err(error) => Err(explain(error, self.doing)),
+        }
+    }
+
+    /// Whether the write failed because the template is no longer the one that was read. The API server reports a
+    /// failed JSON patch test as 422 without details, so the object is read again.
+    async fn is_outdated(&self, error: &kube::Error, api: &Api<OrderedDeployment>) -> bool {
+        if !matches!(error, kube::Error::Api(status) if status.code == 422) {
+            return false;
+        }
+        let now = api.get(self.name).await;
+        now.is_ok_and(|now| now.spec.template != self.state.deployment.spec.template)
+    }
+
+    fn operations(&self) -> Vec<Value> {
+        let deployment = &self.state.deployment;
+        let path = "/spec/template";
+        let mut operations = vec![
+            json!({"op": "test", "path": path, "value": deployment.spec.template}),
+            json!({"op": "replace", "path": path, "value": self.template}),
+        ];
+        if let Some((key, value)) = &self.annotation {
+            let present = deployment.metadata.annotations.as_ref();
+            let path = format!("/metadata/annotations/{}", key.replace('~', "~0").replace('/', "~1"));
+            match value {
+                Some(value) => {
+                    if present.is_none() {
+                        operations.push(json!({"op": "add", "path": "/metadata/annotations", "value": {}}));
+                    }
+                    operations.push(json!({"op": "add", "path": path, "value": value}));
+                }
+                None if present.is_some_and(|present| present.contains_key(*key)) => {
+                    operations.push(json!({"op": "remove", "path": path}));
+                }
+                None => {}
+            }
+        }
+        operations
+    }
+}
+
+/// What to run next, after a rollout has started.
+pub(crate) fn next_command(name: &str, flags: &str, points: &[UpcomingPausePoint]) -> String {
+    match points {
+        [] => format!("watch it with `kubectl ordered get {name} -w{flags}`"),
+        _ => format!(
+            "wait for the first with `kubectl ordered status {name} --until held{flags}`, pass it with `kubectl ordered resume {name}{flags}`"
+        ),
+    }
+}

@@ -1,0 +1,212 @@
+//! The pause points of a rollout before it starts, and those that are left when it is complete. The planner computes the order;
+//! nothing is written.
+
+use std::sync::Arc;
+
+use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint, Template};
+use ordereddeployment_planner::{BarrierPlace, ComparisonResult, Point, Snapshot, rollout_order};
+
+use crate::view::declared::{find, waits_for};
+use crate::view::phase::side;
+use crate::view::state::ObservedState;
+
+/// A pause point of a rollout that has not started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UpcomingPausePoint {
+    /// The pod with the pause point, or the first pod behind a declared one.
+    pub(crate) pod: String,
+    pub(crate) side: PausePoint,
+    pub(crate) node: Option<String>,
+    /// A declared pause point: its name and what it waits for.
+    pub(crate) declared: Option<String>,
+    /// The place of its pod among those that the rollout replaces: 1 is first.
+    pub(crate) place: usize,
+    /// The number of pods that the rollout replaces.
+    pub(crate) of: usize,
+}
+
+/// The pause points of a rollout to that template, in order. A new rollout has passed none.
+pub(crate) fn upcoming(state: &ObservedState, template: &Template) -> Vec<UpcomingPausePoint> {
+    let mut snapshot = state.observed();
+    let deployment = Arc::make_mut(&mut snapshot.deployment);
+    deployment.spec.template = template.clone();
+    // The template is new, or identical to that of a set.
+    snapshot.comparison = ComparisonResult::New;
+    deployment.status = deployment.status.take().map(|status| OrderedDeploymentStatus {
+        hold: None,
+        passed: None,
+        resume_requested: None,
+        aborted: None,
+        abort_requested: None,
+        retry_requested: None,
+        ..status
+    });
+    let lined_up = rollout_order(&snapshot);
+    if !lined_up.rolls {
+        return Vec::new();
+    }
+    let spec = &snapshot.deployment.spec;
+    let point = |BarrierPlace { at, side, declared }: &BarrierPlace| {
+        let place = lined_up.places.get(*at)?;
+        let pod = snapshot.pods.iter().find(|pod| pod.facts.uid == place.uid)?;
+        let declared = declared.as_ref().map(|label| {
+            let waits_for = find(spec, label).map(|(point, group)| waits_for(point, group, spec.replicas));
+            format!("{label} ({})", waits_for.unwrap_or_default())
+        });
+        Some(UpcomingPausePoint {
+            pod: place.name.clone(),
+            side: *side,
+            node: pod.facts.node.as_deref().map(str::to_owned).filter(|_| declared.is_none()),
+            declared,
+            place: at + 1,
+            of: lined_up.places.len(),
+        })
+    };
+    lined_up.points.iter().filter_map(point).collect()
+}
+
+/// The text that lists the pause points, one line each.
+pub(crate) fn describe(points: &[UpcomingPausePoint]) -> String {
+    let Some(first) = points.first() else { return "no pause points".to_owned() };
+    let mut lines = vec![match points.len() {
+        1 => format!("1 pause point, {} pods to replace:", first.of),
+        many => format!("{many} pause points, {} pods to replace:", first.of),
+    }];
+    lines.extend(points.iter().map(|point| {
+        let node = point.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
+        match &point.declared {
+            Some(declared) => format!("  {declared}, before place {}", point.place),
+            None => format!("  {} ({}){node}, place {}", point.pod, side(point.side), point.place),
+        }
+    }));
+    lines.join("\n")
+}
+
+/// The pause points on active pods. When a rollout is complete, the next one pauses there.
+pub(crate) fn on_pods(snapshot: &Snapshot) -> Vec<String> {
+    let active = snapshot.pods.iter().filter(|pod| !pod.terminating && !pod.finished);
+    let mut found: Vec<String> = active
+        .filter_map(|pod| match pod.point {
+            Point::At { side: at, .. } => Some(format!("{} ({})", pod.name, side(at))),
+            Point::None | Point::Malformed => None,
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// That these pause points are left when a rollout is complete; `unmark --all` removes them.
+pub(crate) fn left(points: &[String]) -> Option<String> {
+    let left = match points.len() {
+        0 => return None,
+        1 => "1 pause point is left".to_owned(),
+        many => format!("{many} pause points are left"),
+    };
+    Some(format!("{left} for the next rollout: {}", some_of(points)))
+}
+
+/// So many names are listed.
+const LISTED: usize = 3;
+
+/// The first names, and how many others there are.
+pub(crate) fn some_of(names: &[String]) -> String {
+    let listed = names.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(LISTED) {
+        0 => listed,
+        more => format!("{listed} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{describe, left, on_pods, some_of, upcoming};
+    use crate::testing::{at_revision, observed_state, paused_before, pod};
+
+    #[test]
+    fn pause_points_are_listed_in_the_order_of_the_rollout() {
+        let pods = [
+            pod("web:1", "bbbbbbbb", "n1").pause("after"),
+            pod("web:1", "cccccccc", "n2").priority(3).pause("before"),
+            pod("web:1", "dddddddd", "n3"),
+            pod("web:1", "ffffffff", "n2").priority(-1).pause("after"),
+        ];
+        let current = observed_state(4, "web:1", &at_revision(1), &pods);
+        let target = &observed_state(4, "web:2", &at_revision(1), &pods).deployment.spec.template;
+        insta::assert_snapshot!(describe(&upcoming(&current, target)));
+        assert_eq!(upcoming(&current, &current.deployment.spec.template), []);
+    }
+
+    #[test]
+    fn declared_pause_points_are_listed_among_those_of_pods() {
+        let pods = [
+            pod("web:1", "bbbbbbbb", "n1").pause("after"),
+            pod("web:1", "cccccccc", "n2").pause("before"),
+            pod("web:1", "dddddddd", "n3").pause("before"),
+            pod("web:1", "ffffffff", "n4").priority(-1),
+        ];
+        let mut status = at_revision(2);
+        // What another rollout has passed does not count, nor its abort.
+        status["passedPoints"] = json!([{"name": "canary", "resumedAt": "2030-01-01T11:59:00Z"}]);
+        status["aborted"] = crate::testing::aborted()["aborted"].clone();
+        let mut current = observed_state(4, "web:2", &status, &pods);
+        let spec = &mut std::sync::Arc::make_mut(&mut current.deployment).spec;
+        spec.strategy.pause_points = serde_json::from_value(json!([
+            {"name": "canary", "afterUpdated": 1},
+            {"name": "each-pool", "betweenNodeGroups": "node.usage"},
+            {"name": "last", "beforePriority": -1, "duration": "10m"},
+            {"name": "nothing", "beforePriority": -9},
+        ]))
+        .unwrap();
+        let target = &observed_state(4, "web:3", &status, &pods).deployment.spec.template;
+        insta::assert_snapshot!(describe(&upcoming(&current, target)));
+    }
+
+    #[test]
+    fn the_pause_points_that_are_left_are_those_of_active_pods() {
+        let mut gone = pod("web:1", "dddddddd", "n3").pause("before");
+        gone.terminating = true;
+        let pods = [
+            pod("web:1", "cccccccc", "n2").pause("after"),
+            pod("web:1", "bbbbbbbb", "n1").pause("true"),
+            pod("web:1", "ffffffff", "n2").pause("Before"),
+            gone,
+        ];
+        let points = on_pods(&observed_state(4, "web:1", &at_revision(1), &pods).observed());
+        assert_eq!(points, ["web-5d9c7b8c4d-bbbbbbbb (before)", "web-5d9c7b8c4d-cccccccc (after)"]);
+        assert_eq!(left(&[]), None);
+        assert_eq!(
+            [&points[..1], &points].map(|points| left(points).unwrap()),
+            [
+                "1 pause point is left for the next rollout: web-5d9c7b8c4d-bbbbbbbb (before)",
+                "2 pause points are left for the next rollout: web-5d9c7b8c4d-bbbbbbbb (before), web-5d9c7b8c4d-cccccccc (after)",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_long_list_of_names_is_cut() {
+        let names = ["a", "b", "c", "d", "e"].map(str::to_owned);
+        assert_eq!([3, 5].map(|count| some_of(&names[..count])), ["a, b, c", "a, b, c and 2 more"]);
+    }
+
+    #[test]
+    fn a_new_rollout_pauses_again_at_points_that_this_one_has_passed() {
+        let old = pod("web:1", "cccccccc", "n2").pause("before");
+        let mut status = paused_before(&old);
+        status["hold"].take();
+        status["passed"] = serde_json::json!([{"podUID": old.name, "resumedAt": "2030-01-01T11:59:00Z"}]);
+        let other = pod("web:2", "gggggggg", "n1").pause("before");
+        let state = observed_state(2, "web:2", &status, &[old.clone(), other.clone()]);
+        let third = serde_json::json!({"spec": {"containers": [{"name": "web", "image": "web:3"}]}});
+        let mut names: Vec<String> = upcoming(&state, &ordereddeployment_api::Template::new(&third))
+            .into_iter()
+            .map(|point| point.pod)
+            .collect();
+        names.sort();
+        assert_eq!(names, [old.name, other.name]);
+        // A rollback to the revision that served last has none.
+        assert_eq!(upcoming(&state, &state.sets[0].template), []);
+    }
+}

@@ -1,0 +1,157 @@
+//! The state of an OrderedDeployment, or of a plain Deployment, as the API server has sent it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use ordereddeployment_planner::{self as planner, ComparisonResult, DryRun, Set, Snapshot};
+use ordereddeployment_sorter::Nodes;
+use ordereddeployment_wire::{Family, NamespacedUid, NodeView};
+
+use super::pod::ObservedPod;
+
+/// Labels for the pool of a node, for clusters without the requested label.
+const POOL_LABELS: [&str; 4] = [
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+    "node.kubernetes.io/instance-type",
+];
+
+/// An OrderedDeployment with its sets and pods, and the nodes, as read from the API server.
+#[derive(Clone, Debug)]
+pub(crate) struct ObservedState {
+    pub(crate) family: Family,
+    /// For a plain Deployment: why its pods may not be deleted in this order.
+    pub(crate) doubt: Option<String>,
+    pub(crate) deployment: Arc<OrderedDeployment>,
+    pub(crate) sets: Vec<Set>,
+    pub(crate) pods: Vec<ObservedPod>,
+    pub(crate) nodes: BTreeMap<String, NodeView>,
+    /// Why the nodes cannot be read. Node rules then match no node.
+    pub(crate) nodes_unread: Option<String>,
+    pub(crate) now: Timestamp,
+}
+
+/// Whether the deployment controls the set.
+pub(crate) fn is_owned(family: Family, set: &OrderedReplicaSet, deployment: &OrderedDeployment) -> bool {
+    family.deployment_key(&set.metadata) == Some(NamespacedUid::of(&deployment.metadata))
+}
+
+/// The name of an object in commands and messages: `web`, or `deployment/web`.
+pub(crate) fn reference(family: Family, name: &str) -> String {
+    match family {
+        Family::Ordered => name.to_owned(),
+        Family::Plain => format!("deployment/{name}"),
+    }
+}
+
+impl ObservedState {
+    /// The state of a deployment of this family, from these sets and pods. Those of other owners are left out, and pods that do not
+    /// match the selector: the controller releases them.
+    pub(crate) fn of<'a>(
+        family: Family,
+        deployment: OrderedDeployment,
+        sets: impl IntoIterator<Item = &'a OrderedReplicaSet>,
+        pods: impl IntoIterator<Item = &'a ObservedPod>,
+        nodes: &Result<BTreeMap<String, NodeView>, String>,
+        now: Timestamp,
+    ) -> Self {
+        let read = match family {
+            Family::Ordered => ordereddeployment_wire::set,
+            Family::Plain => ordereddeployment_wire::plain_set,
+        };
+        let owned = sets.into_iter().filter(|set| is_owned(family, set, &deployment));
+        let (keys, mut sets): (BTreeSet<NamespacedUid>, Vec<Set>) =
+            owned.map(|set| (NamespacedUid::of(&set.metadata), read(set))).unzip();
+        planner::make_hashes_unique(&mut sets);
+        let selector = &deployment.spec.selector;
+        let ours = |pod: &&ObservedPod| {
+            let is_owned = || family.set_key(&pod.metadata).is_some_and(|set| keys.contains(&set));
+            selector.matches(pod.labels()) && is_owned()
+        };
+        let pods: Vec<ObservedPod> = pods.into_iter().filter(ours).cloned().collect();
+        let (nodes, nodes_unread) = match nodes {
+            Ok(nodes) => (nodes.clone(), None),
+            Err(message) => (BTreeMap::new(), Some(message.clone())),
+        };
+        Self { family, doubt: None, deployment: Arc::new(deployment), sets, pods, nodes, nodes_unread, now }
+    }
+
+    /// The input for the planner, marked as read live.
+    pub(crate) fn observed(&self) -> Snapshot {
+        let pods: Vec<Arc<planner::Pod>> =
+            self.pods.iter().map(|pod| Arc::new(pod.read_in(self.family).0)).collect();
+        let mut nodes: Nodes =
+            pods.iter().filter_map(|pod| pod.facts.node.clone()).map(|node| (node, None)).collect();
+        for (name, node) in &mut nodes {
+            *node = self.nodes.get(&**name).map(NodeView::facts);
+        }
+        Snapshot {
+            deployment: Arc::clone(&self.deployment),
+            sets: self.sets.clone(),
+            pods,
+            nodes,
+            now: self.now,
+            live: true,
+            dry_run: DryRun::Accepted,
+            failure: None,
+            known_points: BTreeMap::new(),
+            unclaimed: BTreeSet::new(),
+            taken_names: BTreeSet::new(),
+            sources: BTreeMap::new(),
+            comparison: match self.family {
+                Family::Ordered => ComparisonResult::Not,
+                // The Deployment controller has compared the templates.
+                Family::Plain => ComparisonResult::New,
+            },
+        }
+    }
+
+    /// The label for node pools: the requested one, otherwise one that cloud providers set.
+    pub(crate) fn pool_label<'a>(&self, requested: &'a str) -> Option<&'a str> {
+        let known = |label: &str| self.nodes.values().any(|node| node.labels().contains_key(label));
+        std::iter::once(requested).chain(POOL_LABELS).find(|label| known(label))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use ordereddeployment_api::OrderedReplicaSet;
+    use serde_json::{Value, json};
+
+    use super::{Family, ObservedState};
+    use crate::view::pod::ObservedPod;
+
+    #[test]
+    fn pods_of_other_owners_and_released_pods_are_left_out() {
+        let owner = |kind: &str, uid: &str| json!([{"apiVersion": "ordereddeployment.io/v1alpha1", "kind": kind, "name": uid, "uid": uid, "controller": true}]);
+        let spec = json!({
+            "replicas": 1, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}},
+        });
+        let object = |kind: &str, metadata: Value| json!({"apiVersion": "ordereddeployment.io/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec});
+        let set: OrderedReplicaSet = serde_json::from_value(object(
+            "OrderedReplicaSet",
+            json!({"name": "web-1", "uid": "set", "ownerReferences": owner("OrderedDeployment", "web")}),
+        ))
+        .unwrap();
+        let pod = |name: &str, app: &str, set: &str| -> ObservedPod {
+            let metadata = json!({"name": name, "uid": name, "labels": {"app": app}, "ownerReferences": owner("OrderedReplicaSet", set)});
+            serde_json::from_value(json!({"metadata": metadata, "spec": {"containers": []}})).unwrap()
+        };
+        let pods =
+            [pod("ours", "web", "set"), pod("released", "other", "set"), pod("foreign", "web", "another")];
+        let web = serde_json::from_value(object("OrderedDeployment", json!({"name": "web", "uid": "web"})))
+            .unwrap();
+        let family = Family::Ordered;
+        let state =
+            ObservedState::of(family, web, [&set], &pods, &Ok(BTreeMap::new()), jiff::Timestamp::UNIX_EPOCH);
+        let names: Vec<&str> = state.pods.iter().filter_map(|pod| pod.metadata.name.as_deref()).collect();
+        assert_eq!(names, ["ours"]);
+    }
+}

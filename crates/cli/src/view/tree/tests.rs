@@ -1,0 +1,241 @@
+mod states;
+
+use ordereddeployment_api::PausePoint;
+
+use super::render;
+use crate::terminal::escape::terminal_text;
+use crate::terminal::style::Style;
+use crate::testing::{PLAIN, Pod, at_revision, observed_state, paused_before, pod};
+use crate::view::overview::Overview;
+use crate::view::phase::Phase;
+use crate::view::tree::{Drawing, Fold};
+
+fn old() -> Vec<Pod> {
+    vec![
+        pod("web:1", "bbbbbbbb", "n1").priority(5),
+        pod("web:1", "cccccccc", "n2").priority(3).pause("before"),
+        pod("web:1", "dddddddd", "n3"),
+        pod("web:1", "ffffffff", "n2"),
+    ]
+}
+
+fn tree(state: &crate::view::state::ObservedState) -> String {
+    render(&Overview::of(state, "node.usage"), PLAIN)
+}
+
+#[test]
+fn a_complete_rollout_orders_all_pods_and_shows_the_pause_point_of_the_next_one() {
+    insta::assert_snapshot!(tree(&observed_state(4, "web:1", &at_revision(1), &old())));
+}
+
+#[test]
+fn a_rollout_orders_its_old_pods_and_shows_its_pause_point() {
+    let mut pods = old();
+    pods[0].terminating = true;
+    let mut updated = pod("web:2", "gggggggg", "n1");
+    updated.ready = false;
+    pods.push(updated);
+    pods.push(Pod { node: None, ready: false, ..pod("web:2", "hhhhhhhh", "n1") });
+    insta::assert_snapshot!(tree(&observed_state(4, "web:2", &at_revision(2), &pods)));
+}
+
+#[test]
+fn a_paused_rollout_shows_its_pause_point_and_the_resume_command() {
+    let mut pods = old();
+    pods[3] = pods[3].clone().pause("after");
+    let paused_pod = pods[1].clone();
+    pods.remove(0);
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    insta::assert_snapshot!(tree(&observed_state(4, "web:2", &paused_before(&paused_pod), &pods)));
+}
+
+#[test]
+fn a_migration_shows_the_command_that_finishes_it() {
+    let status = serde_json::json!({"observedGeneration": 2, "conditions": [{
+        "type": "Progressing", "status": "Unknown", "reason": "Adopting",
+        "message": "Waiting for the deletion of deployments/web",
+        "lastTransitionTime": "2030-01-01T12:00:00Z", "lastUpdateTime": "2030-01-01T12:00:00Z",
+    }]});
+    let text = tree(&observed_state(4, "web:1", &status, &[]));
+    assert!(text.lines().next().unwrap().ends_with("adopting"), "{text}");
+    assert!(text.contains("  Waiting for the deletion of deployments/web\n"), "{text}");
+    assert!(text.contains("  finish with: kubectl ordered adopt deployment/web"), "{text}");
+}
+
+#[test]
+fn a_pause_point_whose_pod_is_deleted_is_shown_before_all_remaining_pods() {
+    let mut pods = old();
+    let paused_pod = pods[1].clone();
+    pods.drain(..2);
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    let text = tree(&observed_state(4, "web:2", &paused_before(&paused_pod), &pods));
+    let lines: Vec<&str> = text.lines().collect();
+    let barrier = lines.iter().position(|line| line.contains("pods below wait")).unwrap();
+    assert!(lines[barrier + 1].contains("dddddddd"), "{text}");
+}
+
+#[test]
+fn without_unicode_the_tree_is_ascii_with_the_same_words() {
+    let mut pods = old();
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    let state = observed_state(4, "web:2", &at_revision(2), &pods);
+    let overview = Overview::of(&state, "node.usage");
+    let ascii = render(&overview, Drawing { style: Style::default(), ..PLAIN });
+    assert!(ascii.is_ascii(), "{ascii}");
+    let words = |text: &str| -> Vec<String> {
+        text.split(|c: char| !c.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(words(&ascii), words(&render(&overview, PLAIN)));
+}
+
+#[test]
+fn colours_only_add_escape_sequences() {
+    let state = observed_state(4, "web:1", &at_revision(1), &old());
+    let overview = Overview::of(&state, "node.usage");
+    let style = Style { color: true, unicode: true };
+    let coloured = render(&overview, Drawing { style, ..PLAIN });
+    let coloured = terminal_text(&coloured);
+    assert!(coloured.contains('\x1b'));
+    let mut plain = String::new();
+    for part in coloured.split('\x1b') {
+        plain.push_str(
+            part.strip_prefix('[').and_then(|part| part.split_once('m')).map_or(part, |(_, rest)| rest),
+        );
+    }
+    assert_eq!(plain, render(&overview, PLAIN));
+}
+
+#[test]
+fn lines_with_a_common_name_fit_a_hundred_columns() {
+    let mut pods = old();
+    let paused_pod = pods.remove(1);
+    pods.push(paused_pod.clone());
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    for text in [
+        tree(&observed_state(4, "web:1", &at_revision(1), &old())),
+        tree(&observed_state(4, "web:2", &paused_before(&paused_pod), &pods)),
+    ] {
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
+        }
+    }
+}
+
+#[test]
+fn a_malformed_annotation_and_a_lagging_controller_are_noted() {
+    let mut pods = old();
+    pods[2] = pods[2].clone().annotate("ordereddeployment.io/delete-priority", "+7");
+    pods[3] = pods[3].clone().annotate("ordereddeployment.io/pause-piont", "before");
+    let mut status = at_revision(1);
+    status["observedGeneration"] = 1.into();
+    let mut state = observed_state(4, "web:1", &status, &pods);
+    let own = [("ordereddeployment.io/other".to_owned(), String::new())].into();
+    std::sync::Arc::make_mut(&mut state.deployment).metadata.annotations = Some(own);
+    let text = tree(&state);
+    assert!(text.contains("note: the annotation ordereddeployment.io/other is unknown"), "{text}");
+    assert!(text.contains("ffffffff: the annotation ordereddeployment.io/pause-piont is unknown"), "{text}");
+    assert!(text.contains("did you mean ordereddeployment.io/pause-point?"), "{text}");
+    assert!(text.contains("the value \"+7\" of ordereddeployment.io/delete-priority is malformed"), "{text}");
+    assert!(text.contains("is ordered-controller-manager running?"), "{text}");
+}
+
+#[test]
+fn without_pools_there_is_no_column_for_them() {
+    let mut state = observed_state(4, "web:1", &at_revision(1), &old());
+    state.nodes.clear();
+    assert!(!tree(&state).contains("POOL"));
+}
+
+#[test]
+fn a_pause_point_after_the_last_pod_is_no_barrier() {
+    let mut pods = old();
+    pods[1].annotations.remove("ordereddeployment.io/pause-point");
+    let last = pods.iter_mut().find(|pod| pod.name.ends_with("ffffffff")).unwrap();
+    *last = last.clone().pause("after").priority(-1);
+    let overview = Overview::of(&observed_state(4, "web:1", &at_revision(1), &pods), "node.usage");
+    assert_eq!(overview.barrier, None);
+    assert_eq!(overview.in_order().last().unwrap().point, Some(PausePoint::After));
+}
+
+#[test]
+fn counts_and_completion_come_from_the_observed_pods_and_not_from_an_older_status() {
+    let mut status = at_revision(1);
+    status["availableReplicas"] = 1.into();
+    let overview = Overview::of(&observed_state(4, "web:1", &status, &old()), "node.usage");
+    assert_eq!((overview.available, overview.updated), (4, 4));
+    assert_eq!(overview.phase, Phase::Complete);
+}
+
+#[test]
+fn a_narrow_terminal_has_fewer_columns_and_keeps_names_order_and_reasons() {
+    let overview = Overview::of(&observed_state(4, "web:1", &at_revision(1), &old()), "node.usage");
+    let mut left_out = Vec::new();
+    for width in (60..=120).rev() {
+        let text = render(&overview, Drawing { width: Some(width), ..PLAIN });
+        let headings = text.lines().find(|line| line.contains("POD")).unwrap();
+        assert!(["#", "POD", "STATUS", "WHY"].iter().all(|kept| headings.contains(kept)), "{text}");
+        let missing: Vec<&str> = ["AGE", "PRIO", "READY", "POOL", "NODE"]
+            .into_iter()
+            .filter(|column| !headings.contains(column))
+            .collect();
+        if left_out.last() != Some(&missing) {
+            left_out.push(missing);
+        }
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= width, "{widest} > {width}:\n{text}");
+        assert!(text.contains("web-5d9c7b8c4d-bbbbbbbb"), "{text}");
+    }
+    let all = ["AGE", "PRIO", "READY", "POOL", "NODE"];
+    let one_by_one: Vec<&[&str]> = (0..=all.len()).map(|count| &all[..count]).collect();
+    assert_eq!(left_out, one_by_one);
+}
+
+#[test]
+fn the_wide_tree_has_ages_and_restarts() {
+    let overview = Overview::of(&observed_state(4, "web:1", &at_revision(1), &old()), "node.usage");
+    insta::assert_snapshot!(render(&overview, Drawing { wide: true, ..PLAIN }));
+}
+
+#[test]
+fn a_rollout_paused_by_its_spec_shows_how_to_continue() {
+    for (image, revision, expected) in [
+        ("web:2", 2, "continue with: kubectl ordered unpause web -n shop"),
+        ("web:1", 1, "note: paused by spec.paused: the next change of the template starts no rollout"),
+    ] {
+        let mut state = observed_state(4, image, &at_revision(revision), &old());
+        std::sync::Arc::make_mut(&mut state.deployment).spec.paused = true;
+        let text = render(&Overview::of(&state, "node.usage"), Drawing { flags: " -n shop", ..PLAIN });
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn an_object_without_a_rollout_waits_for_the_controller() {
+    let text = tree(&observed_state(4, "web:1", &serde_json::Value::Null, &[]));
+    assert!(text.lines().next().unwrap().ends_with("waiting for the controller"), "{text}");
+    assert!(!text.contains("revision 0"), "{text}");
+}
+
+#[test]
+fn large_trees_are_folded_and_filtered() {
+    let many =
+        (0..60).map(|number| Pod { name: format!("web-5d9c7b8c4d-{number:04}"), ..pod("web:1", "", "n1") });
+    let mut pods: Vec<Pod> = many.collect();
+    pods[59].ready = false;
+    let overview = Overview::of(&observed_state(60, "web:1", &at_revision(1), &pods), "node.usage");
+    let drawn = |all, filter| {
+        let text = render(&overview, Drawing { fold: Fold { all, filter, on_screen: false }, ..PLAIN });
+        (text.matches("web-5d9c7b8c4d-00").count(), text)
+    };
+    let (count, text) = drawn(false, None);
+    assert!(
+        text.contains("45 more pods (--all shows them)") || text.contains("44 more pods (--all shows them)"),
+        "{text}"
+    );
+    assert!((15..=16).contains(&count) && text.contains("-0059"), "the unready pod is shown: {text}");
+    assert_eq!(drawn(true, None).0, 60);
+    assert_eq!(drawn(false, Some("-0042")).0, 1);
+}

@@ -1,0 +1,235 @@
+//! The tree of each state of an OrderedDeployment.
+
+use std::sync::Arc;
+
+use ordereddeployment_api::template_hash;
+use serde_json::{Value, json};
+
+use super::{old, tree};
+use crate::terminal::style::Style;
+use crate::testing::{PLAIN, Pod, aborted, at_declared, at_revision, observed_state, paused_before, pod};
+use crate::view::overview::Overview;
+use crate::view::state::ObservedState;
+use crate::view::tree::{Drawing, render};
+
+fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+    let now = "2030-01-01T12:00:00Z";
+    json!([{
+        "type": type_, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": now, "lastUpdateTime": now,
+    }])
+}
+
+/// Paused before the second pod, which is the first of the remaining ones.
+fn paused_at_point() -> ObservedState {
+    let mut pods = old();
+    pods.remove(0);
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    observed_state(4, "web:2", &paused_before(&old()[1]), &pods)
+}
+
+fn paused(mut state: ObservedState) -> ObservedState {
+    Arc::make_mut(&mut state.deployment).spec.paused = true;
+    state
+}
+
+#[test]
+fn a_pause_point_with_spec_paused_says_that_a_resume_is_not_enough() {
+    insta::assert_snapshot!(tree(&paused(paused_at_point())));
+}
+
+#[test]
+fn a_pause_point_with_a_duration_says_when_it_resumes() {
+    let mut state = paused_at_point();
+    let status = Arc::make_mut(&mut state.deployment).status.as_mut().unwrap();
+    let hold = status.hold.as_mut().unwrap();
+    hold.until = Some(serde_json::from_value(json!("2030-01-01T12:08:00Z")).unwrap());
+    insta::assert_snapshot!(tree(&state).lines().take(4).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn a_blocked_rollout_shows_the_message_of_the_condition() {
+    let mut pods = old();
+    pods[1].ready = false;
+    pods[2].ready = false;
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    let mut status = at_revision(2);
+    let message = "Blocked at pause point web-5d9c7b8c4d-dddddddd@2: (the pods that block it)";
+    status["conditions"] = condition("Stalled", "True", "Blocked", message);
+    insta::assert_snapshot!(tree(&observed_state(4, "web:2", &status, &pods)));
+}
+
+#[test]
+fn spec_paused_during_a_rollout() {
+    let mut pods = old();
+    pods.remove(0);
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    insta::assert_snapshot!(tree(&paused(observed_state(4, "web:2", &at_revision(2), &pods))));
+}
+
+#[test]
+fn a_rollout_past_its_deadline_shows_the_failure_and_the_rollback_command() {
+    let mut pods = old();
+    pods.push(Pod { ready: false, waiting: Some(("CrashLoopBackOff", 7)), ..pod("web:2", "gggggggg", "n1") });
+    pods.push(Pod { ready: false, node: None, ..pod("web:2", "hhhhhhhh", "n1") });
+    let mut status = at_revision(2);
+    let message = "OrderedReplicaSet web-7f6d9b8c4d has not progressed for 600 s";
+    status["conditions"] = condition("Progressing", "False", "ProgressDeadlineExceeded", message);
+    insta::assert_snapshot!(tree(&observed_state(4, "web:2", &status, &pods)));
+}
+
+#[test]
+fn a_stalled_rollout_shows_the_message_of_the_condition() {
+    let mut status = at_revision(2);
+    let message = "the API server refuses the template: spec.containers[0].image: Required value";
+    status["conditions"] = condition("Stalled", "True", "TemplateRefused", message);
+    let mut state = observed_state(4, "web:2", &status, &old());
+    // The rollout has started, and its set does not exist yet.
+    let deployment = Arc::make_mut(&mut state.deployment);
+    let hash = template_hash(&deployment.spec.template, 0);
+    let rollout = deployment.status.as_mut().and_then(|status| status.rollout.as_mut()).unwrap();
+    rollout.template_hash = hash;
+    insta::assert_snapshot!(tree(&state));
+}
+
+#[test]
+fn scaled_to_zero() {
+    insta::assert_snapshot!(tree(&observed_state(0, "web:1", &at_revision(1), &[])));
+}
+
+#[test]
+fn terminating_pods_are_marked_and_have_no_place() {
+    let mut pods = old();
+    pods[0].terminating = true;
+    pods[2].terminating = true;
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    insta::assert_snapshot!(tree(&observed_state(4, "web:2", &at_revision(2), &pods)));
+}
+
+#[test]
+fn two_older_revisions_share_one_order() {
+    let mut pods = old();
+    pods.push(pod("web:2", "gggggggg", "n1").priority(4));
+    pods.push(pod("web:2", "hhhhhhhh", "n3"));
+    pods.push(pod("web:3", "kkkkkkkk", "n4"));
+    insta::assert_snapshot!(tree(&observed_state(6, "web:3", &at_revision(3), &pods)));
+}
+
+#[test]
+fn without_access_to_nodes_a_note_says_that_node_rules_are_ignored() {
+    let mut state = observed_state(4, "web:1", &at_revision(1), &old());
+    state.nodes.clear();
+    state.nodes_unread = Some("nodes is forbidden: User \"dev\" cannot list resource \"nodes\"".to_owned());
+    insta::assert_snapshot!(tree(&state));
+}
+
+#[test]
+fn a_pause_point_on_narrow_terminals_and_without_unicode() {
+    let overview = Overview::of(&paused_at_point(), "node.usage");
+    let drawn = |width| render(&overview, Drawing { width: Some(width), flags: " -n shop", ..PLAIN });
+    let ascii = render(&overview, Drawing { style: Style::default(), ..PLAIN });
+    for width in [120, 100, 80, 60] {
+        // A command is not wrapped, so that it can be copied.
+        let lines = drawn(width);
+        let texts = lines.lines().filter(|line| !line.contains("resume with: "));
+        let widest = texts.map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= width, "{widest} > {width}:\n{lines}");
+    }
+    insta::assert_snapshot!(format!("{}\n{}\n{ascii}", drawn(80), drawn(60)));
+}
+
+/// With these declared pause points.
+fn declaring(mut state: ObservedState, points: &Value) -> ObservedState {
+    let deployment = Arc::make_mut(&mut state.deployment);
+    deployment.spec.strategy.pause_points = serde_json::from_value(points.clone()).unwrap();
+    state
+}
+
+/// Paused at `canary`. The next pod has a pause point of its own.
+fn at_canary() -> ObservedState {
+    let mut pods = old();
+    pods.remove(0);
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    let state = observed_state(4, "web:2", &at_declared("canary", &pods), &pods);
+    declaring(state, &json!([{"name": "canary", "afterUpdated": 1}, {"name": "half", "afterUpdated": "50%"}]))
+}
+
+#[test]
+fn a_declared_pause_point_shows_its_name_and_what_it_waits_for() {
+    let mut timed = at_canary();
+    let status = Arc::make_mut(&mut timed.deployment).status.as_mut().unwrap();
+    status.hold.as_mut().unwrap().until =
+        Some(serde_json::from_value(json!("2030-01-01T12:08:00Z")).unwrap());
+    let head: Vec<String> = tree(&timed).lines().take(4).map(str::to_owned).collect();
+    insta::assert_snapshot!(format!("{}\n{}", tree(&at_canary()), head.join("\n")));
+}
+
+#[test]
+fn the_next_pause_point_of_a_rollout_can_be_a_declared_one() {
+    let mut pods = old();
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    let mut unmarked = pods.clone();
+    unmarked[1].annotations.remove("ordereddeployment.io/pause-point");
+    let drawn = |pods: &[Pod], points: Value| {
+        let text = tree(&declaring(observed_state(5, "web:2", &at_revision(2), pods), &points));
+        let lines: Vec<String> = text.lines().skip(3).map(str::to_owned).collect();
+        lines.join("\n")
+    };
+    insta::assert_snapshot!(
+        [
+            drawn(&pods, json!([{"name": "leaders", "beforePriority": 4}])),
+            drawn(
+                &unmarked,
+                json!([{"name": "hybrid", "beforeNodes": {"matchLabels": {"node.usage": "hybrid"}}}])
+            ),
+            drawn(&unmarked, json!([{"name": "each-pool", "betweenNodeGroups": "node.usage"}])),
+            // It holds nothing.
+            drawn(&unmarked, json!([{"name": "leaders", "beforePriority": -9}])),
+        ]
+        .join("\n\n")
+    );
+}
+
+#[test]
+fn a_long_declared_pause_point_fits_on_narrow_terminals() {
+    let points = json!([{
+        "name": "a-pause-point-whose-name-has-as-many-characters-as-a-name-may-take",
+        "beforeNodes": {"matchLabels": {"node.usage": "spot", "topology.kubernetes.io/zone": "a"}},
+    }, {"name": "hybrid", "beforeNodes": {"matchExpressions": [
+        {"key": "node.usage", "operator": "In", "values": ["hybrid", "spot", "on-demand", "reserved"]},
+    ]}}]);
+    let mut pods = old();
+    pods[1].annotations.remove("ordereddeployment.io/pause-point");
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    let mut status = at_revision(2);
+    status["rollout"]["points"] = json!([{"id": "hybrid@2", "limit": 3, "replicas": 5}]);
+    let state = declaring(observed_state(5, "web:2", &status, &pods), &points);
+    let overview = Overview::of(&state, "node.usage");
+    for width in [120, 100, 80, 60] {
+        let text = render(&overview, Drawing { width: Some(width), flags: " -n shop", ..PLAIN });
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= width, "{widest} > {width}:\n{text}");
+        assert!(text.contains("pause point hybrid"), "{text}");
+    }
+}
+
+#[test]
+fn an_aborted_rollout_shows_how_far_it_is_rolled_back() {
+    let mut pods = old();
+    pods.remove(0);
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    let half = tree(&observed_state(4, "web:2", &aborted(), &pods));
+    let mut pods = old();
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    pods[4].terminating = true;
+    let done = tree(&paused(observed_state(4, "web:2", &aborted(), &pods)));
+    insta::assert_snapshot!(format!("{half}\n{done}"));
+}
+
+#[test]
+fn a_suspended_rollout_says_how_it_continues() {
+    let mut status = at_revision(2);
+    status["rollout"]["points"] = json!([{"id": "canary@2"}]);
+    status["replicas"] = 0.into();
+    insta::assert_snapshot!(tree(&observed_state(0, "web:2", &status, &[])));
+}
