@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use ordereddeployment_api::names::reason;
-use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint};
+use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::{ConditionStatus, OrderedDeploymentStatus, PausePoint};
 use ordereddeployment_planner::{Decision, DryRun, SetChange};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -202,6 +202,10 @@ fn a_rollout_marks_its_set_as_served_together_with_its_final_size() {
     for _ in 0..40 {
         let (_, decision) = cluster.decide(|_| DryRun::Accepted);
         if let Decision::Act(act) = decision {
+            let records = |change: &SetChange| matches!(change, SetChange::Update { served: Some(_), .. });
+            let complete = act.status.condition(condition::COMPLETE).map(|complete| complete.status);
+            let is_early = act.sets.iter().any(records) && complete == Some(ConditionStatus::True);
+            assert!(!is_early, "complete before it is recorded: a change now goes back to an older revision");
             marks.extend(act.sets.into_iter().filter_map(|change| match change {
                 SetChange::Update { served: Some(served), replicas, .. } => Some((served, replicas)),
                 _ => None,
