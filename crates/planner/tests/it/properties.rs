@@ -9,7 +9,7 @@ use ordereddeployment_planner::{Failed, Malformed, Point, whole_seconds};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::model::{Cluster, Compares};
+use crate::model::Cluster;
 
 /// An event from outside.
 #[derive(Clone, Debug)]
@@ -42,9 +42,6 @@ pub(crate) enum Happening {
     Restart,
     Quota(Option<usize>),
     Breaks(Option<usize>),
-    Respell(u32),
-    Silence(bool),
-    SpellingsForgotten,
 }
 
 fn point() -> impl Strategy<Value = Point> {
@@ -157,9 +154,6 @@ pub(crate) fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(Happening::Restart),
         1 => proptest::option::of(0usize..20).prop_map(Happening::Quota),
         1 => proptest::option::of(1usize..6).prop_map(Happening::Breaks),
-        2 => (0_u32..12).prop_map(Happening::Respell),
-        1 => prop::bool::weighted(0.3).prop_map(Happening::Silence),
-        1 => Just(Happening::SpellingsForgotten),
     ]
 }
 
@@ -305,10 +299,6 @@ pub(crate) fn apply(cluster: &mut Cluster, happening: Happening) {
         Happening::Restart => cluster.restart(),
         Happening::Quota(quota) => cluster.quota = quota,
         Happening::Breaks(after) => cluster.breaks_after = after,
-        Happening::Respell(how) => cluster.respell(how),
-        Happening::Silence(silent) if cluster.compares.is_some() => cluster.silence(silent),
-        Happening::Silence(_) => {}
-        Happening::SpellingsForgotten => cluster.sets.iter_mut().for_each(|set| set.equal_templates.clear()),
     }
 }
 
@@ -341,9 +331,6 @@ pub(crate) fn finish(cluster: &mut Cluster, when_asked: bool) {
         spec.progress_deadline_action = ProgressDeadlineAction::Continue;
     });
     cluster.quota = None;
-    if cluster.compares.is_some() {
-        cluster.silence(false);
-    }
     if !when_asked {
         // Replacements of failed pods have waited long enough; with requeue times the planner asks for them.
         cluster.tick(300);
@@ -389,10 +376,8 @@ proptest! {
         spec in spec(),
         happenings in proptest::collection::vec(happening(), 0..80),
         when_asked in any::<bool>(),
-        compares in any::<bool>(),
     ) {
         let mut cluster = Cluster::new(&spec);
-        cluster.compares = compares.then(Compares::default);
         for happening in happenings {
             apply(&mut cluster, happening);
         }
