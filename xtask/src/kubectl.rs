@@ -10,7 +10,7 @@ use crate::apt::Apt;
 use crate::cache;
 use crate::process::{capture, find_in_path};
 
-/// The first version that needs no OpenAPI v2, which the sandbox does not have.
+/// The first version that reads OpenAPI v3. The sandbox's v2 is empty.
 const OLDEST: (u32, u32) = (1, 27);
 /// The oldest Debian suite whose kubectl is new enough.
 const SUITE: &str = "trixie";

@@ -50,6 +50,7 @@ fn is_supported(info: &ResourceInfo, field: &str) -> bool {
             "involvedObject.namespace",
             "involvedObject.name",
             "involvedObject.uid",
+            "involvedObject.apiVersion",
             "reason",
             "type",
         ],

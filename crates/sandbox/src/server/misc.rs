@@ -25,10 +25,8 @@ impl State {
             ["apis"] => Some(discovery::api_groups(&all)),
             ["api", version] => discovery::api_resources(&all, "", version),
             ["apis", group, version] => discovery::api_resources(&all, group, version),
-            ["openapi", "v2"] => {
-                let why = "the sandbox has no OpenAPI v2: use kubectl 1.27 or newer";
-                return Err(Failure::new(404, "NotFound", why));
-            }
+            // kubectl asks for a kind that v3 does not have. An empty document in protobuf has no bytes.
+            ["openapi", "v2"] => return Ok(Reply::Text { code: 200, body: "" }),
             ["openapi", "v3"] => Some(openapi::index(&all)),
             ["openapi", "v3", "api", version] => openapi::document(&all, "", version),
             ["openapi", "v3", "apis", group, version] => openapi::document(&all, group, version),
