@@ -61,10 +61,7 @@ fn a_lost_pod_is_replaced_in_the_new_set() {
 #[test]
 fn scaling_deletes_no_pod_of_a_set_that_is_being_deleted() {
     let mut cluster = collected(&json!({}));
-    cluster.edit(|spec| spec.replicas = 1);
-    cluster.rest();
-    cluster.edit(|spec| spec.replicas = 0);
-    cluster.rest();
+    cluster.play("scale 1, rest\n scale 0, rest");
     assert_eq!(cluster.deleted, []);
 }
 

@@ -47,11 +47,9 @@ fn the_largest_numbers_are_counted_without_overflow() {
 #[test]
 fn absurd_stored_sizes_are_apportioned_without_a_long_loop() {
     let mut cluster = Cluster::running(&json!({"replicas": 3}));
-    cluster.set_image("v2");
-    cluster.settle();
+    cluster.play("image v2");
     cluster.pause_at(0, PausePoint::Before);
-    cluster.set_image("v3");
-    cluster.settle();
+    cluster.play("image v3");
     let hold = cluster.status().hold.unwrap();
     for (size, replicas) in [(i32::MAX, 3), (i32::MAX, i32::MAX), (-1, 3), (i32::MAX, -1), (0, 0)] {
         for desired in [1, 3, i32::MAX] {
@@ -81,8 +79,7 @@ fn forged_extreme_counts_are_recomputed_without_overflow() {
 fn a_hold_forged_to_two_billion_pods_creates_no_pod_above_the_ceiling() {
     let mut cluster = Cluster::running(&json!({"replicas": 3}));
     cluster.pause_at(0, PausePoint::Before);
-    cluster.set_image("v2");
-    cluster.settle();
+    cluster.play("image v2");
     let hold = cluster.status().hold.unwrap();
     let sizes = cluster.sets.iter().map(|set| (set.hash.clone(), i32::MAX)).collect();
     cluster.deployment.status.get_or_insert_default().hold = Some(Hold { sizes, replicas: 3, ..hold });

@@ -77,9 +77,7 @@ fn pods_that_fail_repeatedly_are_replaced_with_backoff_up_to_five_minutes() {
     assert_eq!((holds, why.as_str()), (ConditionStatus::True, reason::PODS_FAILED));
     assert!(message.contains("OutOfcpu") && message.contains("300 seconds"), "{message}");
     // A good template does not wait for the failures of a bad one, and the condition disappears.
-    cluster.set_image("v3");
-    cluster.settle();
-    assert!(cluster.is_complete());
+    cluster.play("image v3 => complete");
     assert_eq!(condition_of(&cluster, condition::REPLICA_FAILURE), None);
 }
 
@@ -105,9 +103,7 @@ fn a_young_pod_that_fails_once_is_replaced_after_a_second_without_a_condition() 
     assert_eq!(cluster.active().count(), 2);
     assert!(cluster.wake.unwrap() <= now + SignedDuration::from_secs(1));
     assert_eq!(condition_of(&cluster, condition::REPLICA_FAILURE), None);
-    cluster.tick(1);
-    cluster.rest();
-    assert_eq!(cluster.active().count(), 3);
+    cluster.play("wait 1, rest => active=3");
 }
 
 /// Three pods, of which the first has failed seven times in a row.
@@ -134,9 +130,7 @@ fn one_fails_again_and_again() -> Cluster {
 #[test]
 fn other_creates_do_not_wait_for_a_failing_pod() {
     let mut cluster = one_fails_again_and_again();
-    cluster.edit(|spec| spec.replicas = 8);
-    cluster.rest();
-    assert_eq!(cluster.active().count(), 7);
+    cluster.play("scale 8, rest => active=7");
     // A running pod is replaced meanwhile.
     let uid = cluster.pod(0).facts.uid.clone();
     cluster.delete(&uid);
@@ -162,27 +156,21 @@ fn a_rollout_from_a_set_scaled_while_its_pods_failed_continues() {
         cluster.rest();
         cluster.tick(1);
     }
-    cluster.edit(|spec| spec.replicas = 9);
-    cluster.rest();
-    cluster.set_image("v1");
-    cluster.settle();
+    cluster.play("scale 9, rest\n image v1");
     assert!(cluster.is_complete(), "{:?}", cluster.status());
 }
 
 #[test]
 fn a_deadline_exceeded_by_unschedulable_pods_says_so() {
     let mut cluster = Cluster::running(&rolling(3, 2, 0));
-    cluster.broken.insert("v2".into());
-    cluster.set_image("v2");
-    cluster.rest();
+    cluster.play("broken v2, image v2, rest");
     let waiting: Vec<Arc<str>> =
         cluster.active().filter(|pod| cluster.image(pod) == "v2").map(|pod| pod.facts.uid.clone()).collect();
     assert_eq!(waiting.len(), 2);
     for pod in cluster.pods.iter_mut().filter(|pod| waiting.contains(&pod.facts.uid)) {
         pod.unscheduled = Some("0/6 nodes are available".into());
     }
-    cluster.tick(101);
-    cluster.rest();
+    cluster.play("wait 101, rest");
     let (holds, why, message) = condition_of(&cluster, condition::PROGRESSING).unwrap();
     assert_eq!((holds, why.as_str()), (ConditionStatus::False, reason::PROGRESS_DEADLINE_EXCEEDED));
     assert!(message.contains("cannot be scheduled, nor 1 more (0/6 nodes are available)"), "{message}");
@@ -217,9 +205,7 @@ fn a_stuck_terminating_pod_is_reported_only_if_creates_wait_for_it() {
     let (holds, why, message) = condition(&mut cluster, 1);
     assert_eq!((holds, why.as_str()), (ConditionStatus::True, reason::POD_STUCK_TERMINATING));
     assert!(message.contains("on node n1") && message.contains("--force"), "{message}");
-    cluster.tick(1);
-    cluster.settle();
-    assert!(cluster.is_complete());
+    cluster.play("wait 1, settle => complete");
     assert_eq!(condition_of(&cluster, condition::STALLED).unwrap().0, ConditionStatus::False);
     // It has been replaced already.
     let mut cluster = stuck(&spec, PodReplacementPolicy::TerminationStarted);
@@ -231,10 +217,7 @@ fn a_stuck_terminating_pod_is_reported_only_if_creates_wait_for_it() {
 fn a_stuck_terminating_pod_stalls_nothing_if_no_create_waits_for_it() {
     let mut cluster = Cluster::running(&rolling(3, 2, 0));
     cluster.edit(|spec| spec.pod_replacement_policy = PodReplacementPolicy::TerminationComplete);
-    cluster.set_image("v2");
-    cluster.rest();
-    cluster.tick(1);
-    cluster.rest();
+    cluster.play("image v2, rest\n wait 1, rest");
     // Two of the old pods are deleted, and one of these does not terminate.
     let stuck = cluster.pods.iter().find(|pod| pod.terminating).unwrap().facts.uid.clone();
     cluster.pods.retain(|pod| !pod.terminating || pod.facts.uid == stuck);
@@ -307,11 +290,9 @@ fn creates_refused_for_some_time_count_as_a_reached_ceiling() {
     let mut cluster = with_a_quota_of_four();
     let crashing = cluster.pod(3).name.clone();
     cluster.rest();
-    cluster.tick(9);
-    cluster.rest();
+    cluster.play("wait 9, rest");
     assert_eq!(cluster.deleted, [], "a moment of refusals is none");
-    cluster.tick(1);
-    cluster.rest();
+    cluster.play("wait 1, rest");
     assert_eq!(cluster.rolled_out(), [crashing]);
     cluster.settle();
     assert!(cluster.is_complete());

@@ -3,23 +3,20 @@
 use std::collections::BTreeSet;
 
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{ConditionStatus, OrderedDeploymentStatus, PausePoint};
+use ordereddeployment_api::{ConditionStatus, OrderedDeploymentStatus};
 use ordereddeployment_planner::{Decision, DryRun, SetChange};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::fuzz::{config, counts, forged, status};
 use crate::model::Cluster;
+use crate::play::{histories, recreate, rolling};
 use crate::properties::{Happening, apply, finish, happening, spec};
 
 /// Four pods of `v3`; `v1` and `v2` were complete before.
 fn third(spec: &Value) -> Cluster {
     let mut cluster = Cluster::running(spec);
-    for image in ["v2", "v3"] {
-        cluster.set_image(image);
-        cluster.settle();
-    }
-    assert!(cluster.is_complete());
+    cluster.play("image v2\n image v3 => complete");
     cluster
 }
 
@@ -83,13 +80,10 @@ fn a_forged_revision_does_not_reach_the_sets() {
 #[test]
 fn an_abort_goes_to_the_revision_that_served_whatever_the_status_says() {
     let mut cluster = third(&of_four());
-    cluster.broken.insert("v4".to_owned());
-    cluster.set_image("v4");
-    cluster.settle();
+    cluster.play("broken v4, image v4");
     let forged = json!({"revision": 1, "templateHash": hash_of(&cluster, "v1")});
     patch(&mut cluster, &json!({"rollout": {"from": forged}}));
-    cluster.request_abort(4);
-    cluster.settle();
+    cluster.play("abort 4");
     assert_eq!(images(&cluster), BTreeSet::from(["v3".to_owned()]));
     assert_eq!(cluster.status().aborted.unwrap().to, 3);
     // The same, where the abort itself is forged.
@@ -130,13 +124,8 @@ fn what_is_too_long_in_a_status_is_cut() {
 
 /// Four pods, of which one is updated: a declared point pauses the rollout there.
 fn paused_at_the_canary() -> Cluster {
-    let points = json!([{"name": "canary", "afterUpdated": 1}]);
-    let bounds = json!({"maxSurge": 1, "maxUnavailable": 1});
-    let mut cluster = Cluster::running(
-        &json!({"replicas": 4, "strategy": {"rollingUpdate": bounds, "pausePoints": points}}),
-    );
-    cluster.set_image("v2");
-    cluster.settle();
+    let mut cluster = rolling(4, 1, 1, "canary after 1");
+    cluster.play("image v2");
     cluster
 }
 
@@ -145,17 +134,14 @@ fn a_hold_whose_number_is_forged_makes_no_updated_pod_beyond_its_point() {
     let mut cluster = paused_at_the_canary();
     let sizes = json!({hash_of(&cluster, "v1"): 0, hash_of(&cluster, "v2"): 4});
     patch(&mut cluster, &json!({"hold": {"sizes": sizes, "declared": {"afterUpdated": "100%"}}}));
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (3, 1));
+    cluster.play("settle => v1=3 v2=1");
 }
 
 #[test]
 fn forged_sizes_start_no_updated_pod_beside_an_old_one_under_recreate() {
     for is_held in [true, false] {
-        let mut cluster = Cluster::running(&json!({"replicas": 6, "strategy": {"type": "Recreate"}}));
-        cluster.pause_at(2, PausePoint::Before);
-        cluster.set_image("v2");
-        cluster.settle();
+        let mut cluster = recreate(6, "");
+        cluster.play("mark before #2, image v2");
         let left = cluster.of_image("v1");
         assert!((1..6).contains(&left) && cluster.status().hold.is_some());
         let sizes = json!({hash_of(&cluster, "v1"): left, hash_of(&cluster, "v2"): 6 - left});
@@ -177,21 +163,17 @@ fn forged_sizes_of_a_hold_delete_no_pod_that_the_replicas_or_the_floor_keep() {
     let mut cluster = paused_at_the_canary();
     let sizes = json!({hash_of(&cluster, "v1"): 0, hash_of(&cluster, "v2"): 1});
     patch(&mut cluster, &json!({"hold": {"sizes": sizes}}));
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (3, 1));
+    cluster.play("settle => v1=3 v2=1");
     // Of five, one may go, and all available ones are needed.
     let mut cluster = Cluster::running(&of_four());
-    cluster.broken.insert("v2".to_owned());
-    cluster.set_image("v2");
-    cluster.settle();
+    cluster.play("broken v2, image v2");
     let sizes = json!({hash_of(&cluster, "v1"): 0, hash_of(&cluster, "v2"): 4});
     let hold = json!({
         "id": "x@2", "pod": "x", "podUID": "x", "point": "Before", "revision": 2,
         "since": "2023-11-14T22:13:20Z", "until": "2043-11-14T22:13:20Z", "replicas": 4, "sizes": sizes,
     });
     patch(&mut cluster, &json!({"hold": hold}));
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (4, 1));
+    cluster.play("settle => v1=4 v2=1");
 }
 
 #[test]
@@ -219,20 +201,19 @@ fn a_rollout_marks_its_set_as_served_together_with_its_final_size() {
     assert_eq!(served, [Some(1), Some(2)]);
 }
 
-#[test]
-fn a_template_without_pods_has_not_served() {
-    let mut cluster = Cluster::running(&of_four());
-    cluster.edit(|spec| spec.replicas = 0);
-    cluster.settle();
-    cluster.set_image("v2");
-    cluster.settle();
-    assert!(cluster.is_complete());
-    cluster.broken.insert("v2".to_owned());
-    cluster.edit(|spec| spec.replicas = 4);
-    cluster.settle();
-    cluster.request_abort(2);
-    cluster.settle();
-    assert_eq!(images(&cluster), BTreeSet::from(["v1".to_owned()]));
+histories! {
+    a_template_without_pods_has_not_served:
+        rolling(4, 1, 0, "") => "
+            scale 0
+            image v2 => complete
+            broken v2, scale 4
+            abort 2 => v1=4 active=4";
+    an_abort_goes_to_what_served_last_although_an_undo_gave_an_older_set_a_larger_revision:
+        rolling(4, 1, 0, "") => "
+            image v2
+            broken v1, image v1
+            broken v3, image v3
+            abort 4 => v2=4 active=4";
 }
 
 /// The sets of an earlier controller say nothing of what served.
@@ -249,38 +230,16 @@ fn sets_of_an_earlier_controller_are_marked_as_the_status_says_and_can_be_gone_b
     let served: Vec<_> = cluster.sets.iter().map(|set| set.served).collect();
     assert_eq!(served, [None, Some(2), Some(3)]);
     // In a rollout, an abort goes to what the status named.
-    cluster.broken.insert("v4".to_owned());
-    cluster.set_image("v4");
-    cluster.settle();
+    cluster.play("broken v4, image v4");
     as_before(&mut cluster);
-    cluster.request_abort(4);
-    cluster.settle();
+    cluster.play("abort 4");
     assert_eq!(images(&cluster), BTreeSet::from(["v3".to_owned()]));
     // The template changed while no controller ran: the status says that the one before was complete.
     let mut cluster = third(&of_four());
     as_before(&mut cluster);
-    cluster.broken.insert("v4".to_owned());
-    cluster.set_image("v4");
-    cluster.settle();
-    cluster.request_abort(4);
-    cluster.settle();
+    cluster.play("broken v4, image v4");
+    cluster.play("abort 4");
     assert_eq!(images(&cluster), BTreeSet::from(["v3".to_owned()]));
-}
-
-#[test]
-fn an_abort_goes_to_what_served_last_although_an_undo_gave_an_older_set_a_larger_revision() {
-    let mut cluster = Cluster::running(&of_four());
-    cluster.set_image("v2");
-    cluster.settle();
-    cluster.broken.insert("v1".to_owned());
-    cluster.set_image("v1");
-    cluster.settle();
-    cluster.broken.insert("v3".to_owned());
-    cluster.set_image("v3");
-    cluster.settle();
-    cluster.request_abort(4);
-    cluster.settle();
-    assert_eq!(images(&cluster), BTreeSet::from(["v2".to_owned()]));
 }
 
 /// A step of a history in which somebody writes the status.

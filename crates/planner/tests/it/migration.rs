@@ -86,9 +86,7 @@ fn the_sources_are_ignored_after_the_first_rollout_has_begun() {
     let cluster = Cluster::running(&json!({"replicas": 3}));
     let mut cluster = annotated(cluster, ADOPTING, "deployments/web");
     cluster.sources = [(deployment(), true)].into();
-    cluster.edit(|spec| spec.replicas = 4);
-    cluster.settle();
-    assert_eq!(cluster.active().count(), 4);
+    cluster.play("scale 4 => active=4");
 }
 
 #[test]

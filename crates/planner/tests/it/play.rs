@@ -98,7 +98,7 @@ impl Cluster {
     /// A user changes the spec.
     fn edits(&mut self, words: &[&str]) -> bool {
         let change: Box<dyn FnOnce(&mut OrderedDeploymentSpec)> = match *words {
-            ["image", image] | ["begin", image] => {
+            ["image" | "begin", image] => {
                 self.set_image(image);
                 if words[0] == "begin" {
                     self.until(&format!("{image}>0"), 0);
@@ -181,6 +181,7 @@ impl Cluster {
                 self.deployment.status = None;
             }
             ["restart"] => self.restart(),
+            ["respell", how] => self.respell(how.parse().unwrap()),
             ["silent"] => self.silence(true),
             ["answers"] => self.silence(false),
             ["lose", ref pods @ ..] => {

@@ -15,12 +15,16 @@ use ordereddeployment_sorter::{NodeFacts, Phase};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::play::histories;
+
 struct Cluster {
     simulated: SimulatedCluster,
     /// Names of the deleted pods, in order.
     deleted: Vec<String>,
     held_back: BTreeMap<Arc<str>, String>,
     live: bool,
+    /// The name of the pod that got a pause point last.
+    marked: String,
 }
 
 impl Cluster {
@@ -44,18 +48,33 @@ impl Cluster {
             nodes: nodes.into(),
             ..SimulatedCluster::new(serde_json::from_value(object).unwrap(), now)
         };
-        let mut cluster = Self { simulated, deleted: Vec::new(), held_back: BTreeMap::new(), live: true };
+        let mut cluster = Self::of(simulated);
         cluster.roll_out("v1");
         cluster.size("web-v1", replicas);
         cluster.rest();
         cluster
     }
 
-    /// A user changes the template, and the Deployment controller creates its ReplicaSet.
+    /// This cluster, of which nothing is known.
+    fn of(simulated: SimulatedCluster) -> Self {
+        let (deleted, held_back) = (Vec::new(), BTreeMap::new());
+        Self { simulated, deleted, held_back, live: true, marked: String::new() }
+    }
+
+    fn copy(&self) -> Self {
+        Self { marked: self.marked.clone(), ..Self::of(self.simulated.clone()) }
+    }
+
+    /// A user changes the template.
+    fn set_template(&mut self, image: &str) {
+        self.simulated.edit(|spec| {
+            spec.template.edit(|template| template["spec"]["containers"][0]["image"] = json!(image));
+        });
+    }
+
+    /// The same, and the Deployment controller creates its ReplicaSet.
     fn roll_out(&mut self, image: &str) {
-        let mut template = self.simulated.deployment.spec.template.value();
-        template["spec"]["containers"][0]["image"] = json!(image);
-        self.simulated.edit(|spec| spec.template = serde_json::from_value(template).unwrap());
+        self.set_template(image);
         let name = format!("web-{image}");
         if self.simulated.sets.iter().any(|set| set.name == name) {
             return;
@@ -199,45 +218,189 @@ fn rolling() -> Value {
     json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}})
 }
 
+/// Pods with descending priorities.
+fn prioritized(replicas: i32, strategy: &Value) -> Cluster {
+    let mut cluster = Cluster::new(replicas, strategy);
+    cluster.prioritize();
+    cluster
+}
+
+fn recreate() -> Cluster {
+    prioritized(4, &json!({"type": "Recreate"}))
+}
+
 /// A rollout of ten pods with descending priorities, with one new pod and room for one old pod less.
 fn rollout() -> Cluster {
-    let mut cluster = Cluster::new(10, &rolling());
-    cluster.prioritize();
+    let mut cluster = prioritized(10, &rolling());
     cluster.roll_out("v2");
     cluster
+}
+
+impl Cluster {
+    /// Plays a history, with the lines and the pods of `play.rs`. `size v1 6` is the Deployment controller's, and `scale 5 v1 3` is after a
+    /// change of `replicas`; `image v2` makes a set, and `template v2` does not.
+    #[track_caller]
+    fn play(&mut self, history: &str) -> &mut Self {
+        for line in history.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (deeds, facts) = line.split_once("=>").unwrap_or((line, ""));
+            let deeds: Vec<&str> = deeds.split(',').map(str::trim).filter(|deed| !deed.is_empty()).collect();
+            for deed in &deeds {
+                self.deed(&deed.split(' ').collect::<Vec<_>>());
+            }
+            if deeds.last().is_some_and(|deed| !["step", "unseen"].contains(deed)) {
+                self.rest();
+            }
+            for fact in facts.split_whitespace() {
+                let status = self.simulated.deployment.stored_status();
+                let (v1, v2) = (self.count("web-v1"), self.count("web-v2"));
+                assert!(self.is(fact), "{line}: it is not {fact}: v1={v1} v2={v2} {status:?}");
+            }
+        }
+        self
+    }
+
+    fn deed(&mut self, words: &[&str]) {
+        let at = |place: &str| place.trim_start_matches('#').parse::<usize>().unwrap();
+        match *words {
+            ["size", set, size] => self.size(&format!("web-{set}"), size.parse().unwrap()),
+            ["scale", replicas, ref sizes @ ..] => {
+                let sizes: Vec<_> =
+                    sizes.chunks(2).map(|pair| (format!("web-{}", pair[0]), pair[1])).collect();
+                let sizes: Vec<_> =
+                    sizes.iter().map(|(name, size)| (name.as_str(), size.parse().unwrap())).collect();
+                self.scale(replicas.parse().unwrap(), &sizes);
+            }
+            ["image", image] => self.roll_out(image),
+            ["template", image] => self.set_template(image),
+            ["mark", "before", place] => self.marked = self.point(at(place), PausePoint::Before),
+            ["mark", "after", place] => self.marked = self.point(at(place), PausePoint::After),
+            ["unmark", place] => self.pod(at(place)).point = Point::None,
+            ["unready", place] => self.pod(at(place)).facts.ready = false,
+            ["pause"] => self.simulated.edit(|spec| spec.paused = true),
+            ["resume"] => self.resume(),
+            ["lose", "marked"] => self.simulated.pods.retain(|pod| pod.name != self.marked),
+            ["lose", "last"] => _ = self.simulated.pods.pop(),
+            ["lose", set] => self.simulated.pods.retain(|pod| !pod.name.starts_with(&format!("web-{set}-"))),
+            ["step"] => _ = self.step(),
+            ["rest" | "unseen"] => {}
+            _ => panic!("no deed: {words:?}"),
+        }
+    }
+
+    fn is(&self, fact: &str) -> bool {
+        match fact.split_once('=') {
+            None if fact == "free" => self.hold().is_none(),
+            None if fact == "paused" => self.is_paused(),
+            None if fact == "unpaused" => !self.is_paused(),
+            Some(("held", side)) => {
+                let side = if side == "after" { PausePoint::After } else { PausePoint::Before };
+                self.hold() == Some((self.marked.clone(), side))
+            }
+            Some(("deleted", number)) => self.deleted.len() == number.parse::<usize>().unwrap(),
+            Some((set, number)) => self.count(&format!("web-{set}")) == number.parse::<usize>().unwrap(),
+            None => panic!("no fact: {fact}"),
+        }
+    }
+
+    fn message(&self) -> &str {
+        self.held_back.values().next().unwrap()
+    }
+}
+
+histories! {
+    pods_are_created_when_the_deletes_of_other_sets_have_made_room:
+        rollout() => "
+            size v1 6, size v2 5, step => v1=6 v2=1
+            step => v1=6 v2=5";
+    after_its_pod_the_deployment_is_paused:
+        rollout() => "
+            mark after #1, size v1 5 => held=after deleted=2
+            rest => deleted=2
+            resume => deleted=5";
+    // The Deployment controller fills the paused Deployment up; deleted pods do not come back, but a user scales it up. It has not made the
+    // set smaller again when the hold ends.
+    under_recreate_a_pause_point_holds_before_the_new_set_exists:
+        recreate() => "
+            mark before #2, template v2, size v1 0 => deleted=2 held=before
+            size v1 4 => v1=2
+            scale 6 v1 6 => v1=6
+            lose last, lose last, unseen => v1=4
+            resume => v1=4 unpaused
+            size v1 0 => v1=0";
+    // The Deployment controller fills the paused Deployment up with its newest set. At the end of the hold the old pods go first.
+    under_recreate_no_new_pod_runs_beside_old_ones_in_a_pause:
+        recreate() => "
+            mark before #2, image v2, size v1 0 => held=before
+            size v2 4 => v1=2 v2=0
+            resume, step
+            step => v1=0 v2=0
+            rest => v2=4";
+    a_point_waits_for_the_set_of_a_newer_template:
+        rollout() => "
+            mark before #1, size v1 7, pause => v1=9
+            template v3
+            resume => v1=9 free
+            image v3 => v1=9 held=before";
+    // A scale-down is no rollout.
+    a_point_on_a_pod_of_the_newest_set_waits_for_the_next_rollout:
+        prioritized(4, &rolling()) => "
+            mark before #0, size v1 3 => deleted=1 free
+            mark before #0, image v2, size v1 2 => held=before";
+    // The Deployment controller had not seen `spec.paused` yet.
+    a_size_that_was_ordered_just_before_the_pause_waits_too:
+        rollout() => "
+            mark before #2, size v1 6
+            size v1 4 => v1=8
+            scale 8 v1 3 => v1=7";
+    without_replicas_no_pod_waits:
+        rollout() => "
+            mark before #2, size v1 6
+            scale 0 v1 0 v2 0 => v1=0 v2=0 free unpaused";
+    a_hold_outlives_its_pod_and_the_lost_pod_is_replaced:
+        rollout() => "
+            mark before #2, size v1 9
+            size v1 8
+            size v1 7 => held=before
+            lose marked => held=before v1=7
+            lose v1 => paused v1=7";
+    // A paused Deployment gets no set for another template.
+    a_hotfix_during_a_hold_ends_it:
+        rollout() => "
+            mark before #0, size v1 9 => held=before paused
+            template v3 => free unpaused";
+    passed_points_pause_the_next_rollout_again:
+        rollout() => "
+            mark before #0, size v1 9
+            resume, size v1 10 => deleted=0 free
+            image v3, size v1 9 => held=before";
+    // Nothing is created for a set that is being deleted.
+    scaling_down_with_a_new_template_whose_set_does_not_exist_yet_pauses_nothing:
+        prioritized(4, &rolling()) => "mark before #0, template v9, scale 2 v1 2 => v1=2 free";
 }
 
 #[test]
 fn a_set_gets_the_pods_that_it_misses_and_loses_the_first_of_the_order() {
     let mut cluster = Cluster::new(4, &rolling());
-    assert_eq!(cluster.count("web-v1"), 4);
     let chosen = cluster.pod(2).name.clone();
     cluster.pod(2).facts.priority = Some(7);
-    cluster.size("web-v1", 3);
-    cluster.rest();
+    cluster.play("size v1 3");
     assert_eq!(cluster.deleted, [chosen]);
-    cluster.size("web-v1", 6);
-    cluster.rest();
-    assert_eq!(cluster.count("web-v1"), 6);
+    cluster.play("size v1 6 => v1=6");
+}
+
+/// The decision when a request of that kind was refused.
+fn after_a_failure(cluster: &Cluster, what: FailureKind) -> Decision {
+    let mut snapshot = cluster.snapshot();
+    let message = "refused".to_owned();
+    snapshot.failure = Some(Failure { what, message, since: snapshot.now });
+    decide_sets(&snapshot)
 }
 
 #[test]
-fn pods_are_created_when_the_deletes_of_other_sets_have_made_room() {
+fn a_delete_that_is_refused_keeps_no_pod_of_another_set_away() {
     let mut cluster = rollout();
-    cluster.size("web-v1", 6);
-    cluster.size("web-v2", 5);
-    cluster.step();
-    let counts = |cluster: &Cluster| (cluster.count("web-v1"), cluster.count("web-v2"));
-    assert_eq!(counts(&cluster), (6, 1));
-    cluster.step();
-    assert_eq!(counts(&cluster), (6, 5));
-    // A delete that is refused keeps no pod of another set away.
-    cluster.size("web-v1", 4);
-    cluster.size("web-v2", 7);
-    let mut snapshot = cluster.snapshot();
-    let message = "refused".to_owned();
-    snapshot.failure = Some(Failure { what: FailureKind::Delete, message, since: snapshot.now });
-    let Decision::Act(act) = decide_sets(&snapshot) else { panic!("no act") };
+    cluster.play("size v1 6, size v2 5\n size v1 4, size v2 7, unseen");
+    let Decision::Act(act) = after_a_failure(&cluster, FailureKind::Delete) else { panic!("no act") };
     assert_eq!(act.creates.iter().map(|create| create.count).sum::<usize>(), 2);
 }
 
@@ -290,285 +453,83 @@ fn a_set_without_an_owner_has_no_ranks() {
 fn a_pause_point_pauses_the_deployment_before_its_pod() {
     let mut cluster = rollout();
     let first = cluster.names("web-v1");
-    let point = cluster.point(2, PausePoint::Before);
-    cluster.size("web-v2", 2);
-    cluster.size("web-v1", 6);
-    cluster.rest();
+    cluster.play("mark before #2, size v2 2, size v1 6 => held=before paused");
     assert_eq!(cluster.deleted, first[..2]);
-    assert_eq!(cluster.hold(), Some((point.clone(), PausePoint::Before)));
-    assert!(cluster.is_paused());
-    let message = cluster.held_back.values().next().unwrap();
-    assert!(
-        message.starts_with("2 pods beyond the size of the set wait: the rollout is paused at web-v1-"),
-        "{message}"
-    );
-
-    cluster.resume();
-    cluster.rest();
-    assert_eq!(cluster.deleted, first[..4], "what the Deployment controller had ordered");
-    assert_eq!((cluster.hold(), cluster.is_paused()), (None, false));
+    let message = "2 pods beyond the size of the set wait: the rollout is paused at web-v1-";
+    assert!(cluster.message().starts_with(message), "{}", cluster.message());
+    // What the Deployment controller had ordered goes. A passed point pauses no more.
+    cluster.play("resume => free unpaused");
+    assert_eq!(cluster.deleted, first[..4]);
     assert!(cluster.held_back.is_empty());
-    cluster.size("web-v1", 0);
-    cluster.rest();
-    assert_eq!(cluster.count("web-v1"), 0, "a passed point pauses no more");
-}
-
-#[test]
-fn after_its_pod_the_deployment_is_paused() {
-    let mut cluster = rollout();
-    let first = cluster.names("web-v1");
-    let point = cluster.point(1, PausePoint::After);
-    cluster.size("web-v1", 5);
-    cluster.rest();
-    assert_eq!(cluster.hold(), Some((point, PausePoint::After)));
-    assert_eq!(cluster.deleted, first[..2]);
-    cluster.rest();
-    assert_eq!(cluster.deleted, first[..2]);
-    cluster.resume();
-    cluster.rest();
-    assert_eq!(cluster.deleted, first[..5]);
+    cluster.play("size v1 0 => v1=0");
 }
 
 #[test]
 fn at_the_floor_an_unavailable_old_pod_goes_before_an_available_one_of_a_higher_priority() {
-    let mut cluster = Cluster::new(10, &json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}));
-    cluster.prioritize();
-    let crashing = cluster.pod(7).name.clone();
-    cluster.pod(7).facts.ready = false;
-    cluster.roll_out("v2");
-    // The Deployment controller takes the unavailable pod away first, as it expects.
-    cluster.size("web-v1", 9);
-    cluster.step();
-    assert_eq!(cluster.deleted, [crashing]);
-    // Never past a pause point.
-    let mut cluster = Cluster::new(10, &json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}));
-    cluster.prioritize();
-    cluster.point(3, PausePoint::Before);
-    cluster.pod(7).facts.ready = false;
-    cluster.roll_out("v2");
-    let first = cluster.pod(0).name.clone();
-    cluster.size("web-v1", 9);
-    cluster.rest();
-    assert_eq!(cluster.deleted, [first]);
+    // The Deployment controller takes the unavailable pod away first, as it expects. Never past a pause point.
+    for (marks, gone, pace) in [("unseen", 7, "step"), ("mark before #3, unseen", 0, "rest")] {
+        let mut cluster = prioritized(10, &json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}));
+        let first = cluster.pod(gone).name.clone();
+        cluster.play(marks).play(&format!("unready #7, image v2, size v1 9, {pace}"));
+        assert_eq!(cluster.deleted, [first]);
+    }
 }
 
 #[test]
 fn an_undo_begins_another_rollout_whatever_state_it_brings_back() {
     let mut cluster = rollout();
-    let point = cluster.point(0, PausePoint::Before);
-    cluster.size("web-v1", 9);
+    cluster.play("mark before #0, size v1 9\n resume, size v1 10, unseen");
     cluster.rest();
-    cluster.resume();
-    cluster.size("web-v1", 10);
-    cluster.rest();
-    let state = cluster.simulated.deployment.status.clone();
     // Undone to v1, and back to v2: kubectl restores the annotations that v2 had.
-    cluster.simulated.deployment.status = state;
     cluster.set("web-v2").revision = 4;
-    cluster.size("web-v1", 9);
-    cluster.rest();
-    assert_eq!(cluster.hold().unwrap().0, point);
+    cluster.play("size v1 9 => held=before");
 }
 
 #[test]
 fn a_point_waits_for_the_revision_of_a_template_that_comes_back() {
     let mut cluster = rollout();
-    cluster.size("web-v2", 2);
-    cluster.size("web-v1", 8);
-    cluster.rest();
-    cluster.roll_out("v3");
-    cluster.size("web-v1", 6);
-    // Back to v2. The Deployment controller has not seen it yet.
-    cluster.roll_out("v2");
-    let point = cluster.point(1, PausePoint::Before);
+    cluster.play("size v2 2, size v1 8\n image v3, size v1 6, unseen");
     let before = cluster.deleted.len();
-    cluster.rest();
-    assert_eq!((cluster.deleted.len() - before, cluster.hold()), (1, None));
-    assert!(cluster.held_back.values().next().unwrap().contains("is ahead"));
+    // Back to v2. The Deployment controller has not seen it yet.
+    cluster.play("image v2, mark before #1 => free");
+    assert_eq!(cluster.deleted.len() - before, 1);
+    assert!(cluster.message().contains("is ahead"));
     // A revision that is no number is never replaced.
     for revision in [4, -1] {
-        let simulated = cluster.simulated.clone();
-        let mut cluster = Cluster { simulated, deleted: Vec::new(), held_back: BTreeMap::new(), live: true };
+        let mut cluster = cluster.copy();
         cluster.set("web-v2").revision = revision;
-        cluster.rest();
-        assert_eq!((cluster.hold(), cluster.deleted.len()), (Some((point.clone(), PausePoint::Before)), 0));
+        cluster.play("rest => held=before deleted=0");
     }
-}
-
-#[test]
-fn under_recreate_a_pause_point_holds_before_the_new_set_exists() {
-    let mut cluster = Cluster::new(4, &json!({"type": "Recreate"}));
-    cluster.prioritize();
-    let point = cluster.point(2, PausePoint::Before);
-    let mut template = cluster.simulated.deployment.spec.template.value();
-    template["spec"]["containers"][0]["image"] = json!("v2");
-    cluster.simulated.edit(|spec| spec.template = serde_json::from_value(template).unwrap());
-    cluster.size("web-v1", 0);
-    cluster.rest();
-    assert_eq!((cluster.deleted.len(), cluster.hold().unwrap().0), (2, point));
-    // The Deployment controller fills the paused Deployment up.
-    cluster.size("web-v1", 4);
-    cluster.rest();
-    assert_eq!(cluster.count("web-v1"), 2, "deleted pods do not come back");
-    cluster.scale(6, &[("web-v1", 6)]);
-    cluster.rest();
-    assert_eq!(cluster.count("web-v1"), 6, "a user scales it up");
-    // It has not made the set smaller again when the hold ends.
-    cluster.simulated.pods.truncate(4);
-    cluster.resume();
-    cluster.rest();
-    assert_eq!((cluster.count("web-v1"), cluster.is_paused()), (4, false));
-    cluster.size("web-v1", 0);
-    cluster.rest();
-    assert_eq!(cluster.count("web-v1"), 0);
-}
-
-#[test]
-fn under_recreate_no_new_pod_runs_beside_old_ones_in_a_pause() {
-    let mut cluster = Cluster::new(4, &json!({"type": "Recreate"}));
-    cluster.prioritize();
-    let point = cluster.point(2, PausePoint::Before);
-    cluster.roll_out("v2");
-    cluster.size("web-v1", 0);
-    cluster.rest();
-    assert_eq!(cluster.hold().unwrap().0, point);
-    // The Deployment controller fills the paused Deployment up with its newest set.
-    cluster.size("web-v2", 4);
-    cluster.rest();
-    assert_eq!((cluster.count("web-v1"), cluster.count("web-v2")), (2, 0));
-    cluster.resume();
-    assert!(cluster.step(), "the hold ends");
-    assert!(cluster.step(), "the old pods go");
-    assert_eq!((cluster.count("web-v1"), cluster.count("web-v2")), (0, 0));
-    cluster.rest();
-    assert_eq!(cluster.count("web-v2"), 4);
-}
-
-#[test]
-fn a_point_waits_for_the_set_of_a_newer_template() {
-    let mut cluster = rollout();
-    let point = cluster.point(1, PausePoint::Before);
-    cluster.size("web-v1", 7);
-    cluster.simulated.edit(|spec| spec.paused = true);
-    cluster.rest();
-    assert_eq!(cluster.count("web-v1"), 9);
-    let mut template = cluster.simulated.deployment.spec.template.value();
-    template["spec"]["containers"][0]["image"] = json!("v3");
-    cluster.simulated.edit(|spec| spec.template = serde_json::from_value(template).unwrap());
-    cluster.rest();
-    cluster.simulated.edit(|spec| spec.paused = false);
-    cluster.rest();
-    assert_eq!((cluster.count("web-v1"), cluster.hold()), (9, None));
-    cluster.roll_out("v3");
-    cluster.rest();
-    assert_eq!((cluster.count("web-v1"), cluster.hold()), (9, Some((point, PausePoint::Before))));
 }
 
 #[test]
 fn lost_pods_are_replaced_before_a_pause_is_stored() {
     let mut cluster = rollout();
-    cluster.point(0, PausePoint::Before);
-    cluster.size("web-v1", 9);
-    cluster.size("web-v2", 2);
+    cluster.play("mark before #0, size v1 9, size v2 2, unseen");
     let Decision::Act(act) = decide_sets(&cluster.snapshot()) else { panic!("no act") };
     assert_eq!((act.creates.len(), act.deletes.len()), (1, 0));
     cluster.step();
     assert!(matches!(decide_sets(&cluster.snapshot()), Decision::Record(_)));
     // Creates that are refused do not keep the pause away.
     cluster.size("web-v2", 3);
-    let mut snapshot = cluster.snapshot();
-    let message = "refused".to_owned();
-    snapshot.failure = Some(Failure { what: FailureKind::Create, message, since: snapshot.now });
-    assert!(matches!(decide_sets(&snapshot), Decision::Record(_)));
-}
-
-#[test]
-fn a_point_on_a_pod_of_the_newest_set_waits_for_the_next_rollout() {
-    let mut cluster = Cluster::new(4, &rolling());
-    cluster.prioritize();
-    let point = cluster.point(0, PausePoint::Before);
-    cluster.size("web-v1", 3);
-    cluster.rest();
-    assert_eq!((cluster.deleted.len(), cluster.hold()), (1, None), "a scale-down is no rollout");
-    let point_of_next = cluster.point(0, PausePoint::Before);
-    assert_ne!(point, point_of_next);
-    cluster.roll_out("v2");
-    cluster.size("web-v1", 2);
-    cluster.rest();
-    assert_eq!(cluster.hold().unwrap().0, point_of_next);
+    assert!(matches!(after_a_failure(&cluster, FailureKind::Create), Decision::Record(_)));
 }
 
 #[test]
 fn scaling_goes_on_while_paused_and_the_held_pod_goes_last() {
     let mut cluster = rollout();
     let old = cluster.names("web-v1");
-    let point = cluster.point(2, PausePoint::Before);
-    cluster.size("web-v2", 2);
-    cluster.size("web-v1", 6);
-    cluster.rest();
-    assert_eq!((cluster.count("web-v1"), cluster.count("web-v2")), (8, 2));
-    // 10 → 5: the Deployment controller halves the sets.
-    cluster.scale(5, &[("web-v1", 3), ("web-v2", 1)]);
-    cluster.rest();
-    assert_eq!((cluster.count("web-v1"), cluster.count("web-v2")), (5, 1), "two old pods still wait");
-    assert!(cluster.names("web-v1").contains(&point));
-    assert_eq!(cluster.deleted[2..5], old[3..6], "the held pod is passed over");
-    cluster.scale(5, &[("web-v1", 1)]);
-    cluster.rest();
-    assert_eq!(cluster.names("web-v1").len(), 3);
-    assert!(cluster.names("web-v1").contains(&point), "{:?}", cluster.names("web-v1"));
-    assert!(cluster.hold().is_some());
+    // 10 → 5: the Deployment controller halves the sets. Two old pods still wait, and the held pod is passed over.
+    cluster.play(
+        "mark before #2, size v2 2, size v1 6 => v1=8 v2=2
+         scale 5 v1 3 v2 1 => v1=5 v2=1",
+    );
+    assert!(cluster.names("web-v1").contains(&cluster.marked));
+    assert_eq!(cluster.deleted[2..5], old[3..6]);
+    cluster.play("scale 5 v1 1 => v1=3 held=before");
+    assert!(cluster.names("web-v1").contains(&cluster.marked));
     // Growing creates nothing as long as the pods that wait are enough.
-    cluster.scale(7, &[("web-v1", 3), ("web-v2", 4)]);
-    cluster.rest();
-    assert_eq!((cluster.count("web-v1"), cluster.count("web-v2")), (3, 4));
-}
-
-#[test]
-fn a_size_that_was_ordered_just_before_the_pause_waits_too() {
-    let mut cluster = rollout();
-    cluster.point(2, PausePoint::Before);
-    cluster.size("web-v1", 6);
-    cluster.rest();
-    // The Deployment controller had not seen `spec.paused` yet.
-    cluster.size("web-v1", 4);
-    cluster.rest();
-    assert_eq!(cluster.count("web-v1"), 8);
-    cluster.scale(8, &[("web-v1", 3)]);
-    cluster.rest();
-    assert_eq!(cluster.count("web-v1"), 7, "one pod less, by scaling");
-}
-
-#[test]
-fn without_replicas_no_pod_waits() {
-    let mut cluster = rollout();
-    cluster.point(2, PausePoint::Before);
-    cluster.size("web-v1", 6);
-    cluster.rest();
-    cluster.scale(0, &[("web-v1", 0), ("web-v2", 0)]);
-    cluster.rest();
-    assert_eq!(cluster.simulated.pods.len(), 0);
-    assert_eq!((cluster.hold(), cluster.is_paused()), (None, false), "nothing is left to hold");
-}
-
-#[test]
-fn a_hold_outlives_its_pod_and_the_lost_pod_is_replaced() {
-    let mut cluster = rollout();
-    let point = cluster.point(2, PausePoint::Before);
-    cluster.size("web-v1", 9);
-    cluster.rest();
-    cluster.size("web-v1", 8);
-    cluster.rest();
-    cluster.size("web-v1", 7);
-    cluster.rest();
-    assert_eq!(cluster.hold().unwrap().0, point);
-    cluster.simulated.pods.retain(|pod| pod.name != point);
-    cluster.rest();
-    assert_eq!(cluster.hold().unwrap().0, point);
-    assert_eq!(cluster.count("web-v1"), 7, "the size of the set");
-    cluster.simulated.pods.retain(|pod| pod.set != "uid-of-web-v1".into() || pod.facts.priority.is_none());
-    cluster.rest();
-    assert_eq!(cluster.count("web-v1"), 7);
+    cluster.play("scale 7 v1 3 v2 4 => v1=3 v2=4");
 }
 
 #[test]
@@ -596,42 +557,14 @@ fn a_duration_ends_the_pause_and_a_removed_annotation_too() {
 #[test]
 fn a_point_follows_the_edited_side_of_its_pod() {
     let mut cluster = rollout();
-    let pod = cluster.point(0, PausePoint::Before);
-    cluster.size("web-v1", 9);
-    cluster.rest();
-    assert_eq!(cluster.hold(), Some((pod.clone(), PausePoint::Before)));
-    cluster.scale(4, &[("web-v1", 3)]);
-    cluster.rest();
-    assert!(cluster.deleted.len() == 6 && !cluster.deleted.contains(&pod), "{:?}", cluster.deleted);
-    cluster.resume();
-    cluster.rest();
-    assert_eq!(cluster.deleted.last(), Some(&pod));
+    cluster.play("mark before #0, size v1 9 => held=before\n scale 4 v1 3 => deleted=6");
+    assert!(!cluster.deleted.contains(&cluster.marked), "{:?}", cluster.deleted);
+    cluster.play("resume");
+    assert_eq!(cluster.deleted.last(), Some(&cluster.marked));
     // After the pod: it goes, and the rollout pauses.
     let mut cluster = rollout();
-    let pod = cluster.point(0, PausePoint::Before);
-    cluster.step();
-    cluster.point(0, PausePoint::After);
-    cluster.size("web-v1", 8);
-    cluster.rest();
-    assert_eq!(
-        (cluster.deleted.clone(), cluster.hold()),
-        (vec![pod.clone()], Some((pod, PausePoint::After)))
-    );
-}
-
-#[test]
-fn a_hotfix_during_a_hold_ends_it() {
-    let mut cluster = rollout();
-    cluster.point(0, PausePoint::Before);
-    cluster.size("web-v1", 9);
-    cluster.rest();
-    assert!(cluster.hold().is_some() && cluster.is_paused());
-    // A paused Deployment gets no set for another template.
-    cluster.simulated.edit(|spec| {
-        spec.template.edit(|template| template["spec"]["containers"][0]["image"] = json!("v3"));
-    });
-    cluster.rest();
-    assert!(cluster.hold().is_none() && !cluster.is_paused());
+    cluster.play("mark before #0, step\n mark after #0, size v1 8 => held=after");
+    assert_eq!(cluster.deleted, [cluster.marked.clone()]);
 }
 
 #[test]
@@ -652,33 +585,10 @@ fn an_edited_duration_changes_the_end() {
 #[test]
 fn a_deployment_that_a_user_paused_waits_at_the_point_without_a_hold() {
     let mut cluster = rollout();
-    cluster.point(1, PausePoint::Before);
-    cluster.size("web-v1", 7);
-    cluster.simulated.edit(|spec| spec.paused = true);
-    cluster.rest();
-    assert_eq!((cluster.deleted.len(), cluster.hold()), (1, None));
-    let message = cluster.held_back.values().next().unwrap();
+    cluster.play("mark before #1, size v1 7, pause => deleted=1 free");
+    let message = cluster.message();
     assert!(message.contains("the Deployment is paused, and pause point"), "{message}");
-    cluster.resume();
-    cluster.rest();
-    assert!(cluster.hold().is_some() && cluster.is_paused());
-}
-
-#[test]
-fn passed_points_pause_the_next_rollout_again() {
-    let mut cluster = rollout();
-    let point = cluster.point(0, PausePoint::Before);
-    cluster.size("web-v1", 9);
-    cluster.rest();
-    cluster.resume();
-    cluster.simulated.edit(|spec| spec.paused = false);
-    cluster.size("web-v1", 10);
-    cluster.rest();
-    assert_eq!((cluster.deleted.len(), cluster.hold()), (0, None));
-    cluster.roll_out("v3");
-    cluster.size("web-v1", 9);
-    cluster.rest();
-    assert_eq!(cluster.hold().unwrap().0, point);
+    cluster.play("resume => held=before paused");
 }
 
 #[test]
@@ -747,32 +657,11 @@ fn declared_points_that_cannot_be_used_pause_the_rollout_until_they_are_correcte
 #[test]
 fn a_deployment_that_is_being_deleted_pauses_nothing_and_keeps_its_sets() {
     let mut cluster = rollout();
-    cluster.point(0, PausePoint::Before);
     let now = cluster.simulated.now;
     cluster.simulated.deployment.metadata.deletion_timestamp = Some(now.into());
-    cluster.size("web-v1", 8);
-    cluster.rest();
-    assert_eq!((cluster.count("web-v1"), cluster.hold()), (8, None));
-    cluster.simulated.pods.pop();
-    cluster.rest();
-    assert_eq!(cluster.count("web-v1"), 8);
+    cluster.play("mark before #0, size v1 8 => v1=8 free\n lose last => v1=8");
     cluster.set("web-v1").terminating = true;
-    cluster.simulated.pods.pop();
-    cluster.rest();
-    assert_eq!(cluster.count("web-v1"), 7, "nothing is created for a set that is being deleted");
-}
-
-#[test]
-fn scaling_down_with_a_new_template_whose_set_does_not_exist_yet_pauses_nothing() {
-    let mut cluster = Cluster::new(4, &rolling());
-    cluster.point(0, PausePoint::Before);
-    cluster.prioritize();
-    let mut template = cluster.simulated.deployment.spec.template.value();
-    template["spec"]["containers"][0]["image"] = json!("v9");
-    cluster.simulated.edit(|spec| spec.template = serde_json::from_value(template).unwrap());
-    cluster.scale(2, &[("web-v1", 2)]);
-    cluster.rest();
-    assert_eq!((cluster.count("web-v1"), cluster.hold()), (2, None));
+    cluster.play("lose last => v1=7");
 }
 
 #[derive(Clone, Debug)]
@@ -887,8 +776,7 @@ fn every_decision_about_a_small_rollout_keeps_the_order_the_sizes_and_the_pause_
             let sizes = [next(4), next(4)];
             let paused = next(2) == 1;
             simulated.edit(|spec| spec.paused = paused);
-            let mut cluster =
-                Cluster { simulated, deleted: Vec::new(), held_back: BTreeMap::new(), live: true };
+            let mut cluster = Cluster::of(simulated);
             for (name, size) in ["web-v1", "web-v2"].into_iter().zip(sizes) {
                 cluster.size(name, i32::try_from(size).unwrap());
             }
@@ -975,17 +863,4 @@ proptest! {
 fn set_revision(snapshot: &Snapshot) -> i64 {
     let stored = snapshot.deployment.stored_status().rollout.as_ref().map(|rollout| rollout.revision);
     stored.unwrap_or_else(|| snapshot.sets.iter().map(|set| set.revision).max().unwrap_or(0))
-}
-
-#[test]
-fn lost_old_pods_end_no_hold_while_their_set_wants_them() {
-    let mut rollout = rollout();
-    rollout.point(2, PausePoint::Before);
-    rollout.size("web-v2", 2);
-    rollout.size("web-v1", 6);
-    rollout.rest();
-    assert!(rollout.is_paused());
-    rollout.simulated.pods.retain(|pod| !pod.name.starts_with("web-v1-"));
-    rollout.rest();
-    assert!(rollout.is_paused());
 }

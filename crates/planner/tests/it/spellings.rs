@@ -6,11 +6,15 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::model::{Cluster, Compares};
+use crate::play::{histories, recreate};
 
-fn running(spec: &Value) -> Cluster {
-    let mut cluster = Cluster::running(spec);
+fn compared(mut cluster: Cluster) -> Cluster {
     cluster.compares = Some(Compares::default());
     cluster
+}
+
+fn running(replicas: i32) -> Cluster {
+    compared(Cluster::running(&json!({"replicas": replicas})))
 }
 
 fn revision(cluster: &Cluster) -> i64 {
@@ -19,9 +23,8 @@ fn revision(cluster: &Cluster) -> i64 {
 
 #[test]
 fn a_template_spelled_differently_restarts_nothing_and_is_compared_once() {
-    let mut cluster = running(&json!({"replicas": 4}));
-    cluster.respell(1);
-    cluster.settle();
+    let mut cluster = running(4);
+    cluster.play("respell 1");
     cluster.restart();
     cluster.settle();
     assert!(cluster.is_complete());
@@ -44,7 +47,7 @@ fn a_template_spelled_differently_restarts_nothing_and_is_compared_once() {
 
 #[test]
 fn the_equality_is_stored_before_any_other_write_and_only_then_used() {
-    let mut cluster = running(&json!({"replicas": 4}));
+    let mut cluster = running(4);
     cluster.respell(1);
     cluster.edit(|spec| spec.replicas = 6);
     cluster.step();
@@ -58,95 +61,72 @@ fn the_equality_is_stored_before_any_other_write_and_only_then_used() {
 
 #[test]
 fn eight_spellings_are_stored_the_newest_first() {
-    let mut cluster = running(&json!({"replicas": 2}));
+    let mut cluster = running(2);
     for how in 1..=12 {
-        cluster.respell(how);
-        cluster.settle();
+        cluster.play(&format!("respell {how}"));
     }
-    assert_eq!((cluster.asked(), cluster.sets[0].equal_templates.len()), (12, 8));
-    cluster.respell(5);
-    cluster.settle();
-    assert_eq!(cluster.asked(), 12);
-    cluster.respell(4);
-    cluster.settle();
-    assert_eq!((cluster.asked(), cluster.deleted.len()), (13, 0));
+    assert_eq!(cluster.sets[0].equal_templates.len(), 8);
+    cluster.play("=> asked=12\n respell 5 => asked=12\n respell 4 => asked=13 deleted=0");
 }
 
 #[test]
 fn stored_spellings_are_invalid_once_the_template_of_the_set_is_edited() {
-    let mut cluster = running(&json!({"replicas": 2}));
-    cluster.respell(1);
-    cluster.settle();
+    let mut cluster = running(2);
+    cluster.play("respell 1");
     cluster.sets[0].template.edit(|template| template["spec"]["real"] = json!("edited"));
     cluster.settle();
     assert_eq!((cluster.asked(), cluster.sets.len()), (2, 2));
 }
 
 #[test]
-fn a_real_change_is_rolled_out_and_compared_once() {
-    let mut cluster = running(&json!({"replicas": 3}));
-    cluster.set_image("v2");
-    cluster.settle();
-    assert_eq!((cluster.of_image("v2"), cluster.asked(), revision(&cluster)), (3, 1, 2));
-    assert!(cluster.sets.iter().all(|set| set.equal_templates.is_empty()));
-}
-
-#[test]
 fn a_new_object_and_equal_templates_are_not_compared() {
     let mut cluster = Cluster::new(&json!({"replicas": 3}));
-    cluster.compares = Some(Compares::default());
-    cluster.settle();
+    cluster.play("compares, settle");
     cluster.edit(|spec| spec.template.edit(|template| template["spec"]["nothing"] = Value::Null));
-    cluster.settle();
-    assert_eq!((cluster.asked(), cluster.deleted.len()), (0, 0));
+    cluster.play("settle => asked=0 deleted=0");
 }
 
-#[test]
-fn a_new_spelling_during_a_rollout_does_not_interrupt_it() {
-    let mut cluster = running(&json!({"replicas": 6}));
-    cluster.set_image("v2");
-    while cluster.of_image("v2") == 0 {
-        cluster.step();
-    }
-    assert!(cluster.of_image("v1") > 0);
-    cluster.respell(1);
-    cluster.settle();
-    assert_eq!((cluster.of_image("v2"), cluster.sets.len(), revision(&cluster)), (6, 2, 2));
-    assert_eq!(cluster.count_events(reason::ROLLOUT_STARTED), 1);
+histories! {
+    a_real_change_is_rolled_out_and_compared_once:
+        running(3) => "image v2 => v2=3 asked=1 revision=2";
+    a_new_spelling_during_a_rollout_does_not_interrupt_it:
+        running(6) => "
+            begin v2 => v1>0
+            respell 1 => v2=6 sets=2 revision=2 RolloutStarted=1";
+    an_undo_spelled_differently_finds_the_older_set:
+        running(3) => "
+            image v2
+            respell 7, image v1 => v1=3 sets=2 revision=3 complete";
+    // The model allows no second decision at once.
+    without_an_answer_the_progress_deadline_passes_without_repeated_decisions:
+        running(3) => "
+            deadline 60, silent, image v2
+            wait 600, rest => Stalled=TemplateNotCompared
+            answers => v2=3";
+    without_an_answer_a_running_rollout_deletes_no_more_pods:
+        running(6) => "
+            breaks 2, image v2, until deleted>0
+            breaks none, silent, image v3 => deleted=1 v1=5 v3=0
+            answers => v3=6",
+        compared(recreate(6, "")) => "
+            breaks 2, image v2, until deleted>0
+            breaks none, silent, image v3 => deleted=2 v1=4 v3=0
+            answers => v3=6";
 }
 
 #[test]
 fn a_hold_survives_another_spelling() {
-    let mut cluster = running(&json!({"replicas": 4}));
-    cluster.pause_at(1, PausePoint::Before);
-    cluster.set_image("v2");
-    cluster.settle();
+    let mut cluster = running(4);
+    cluster.play("mark before #1, image v2");
     let hold = cluster.status().hold.unwrap();
-    cluster.respell(1);
-    cluster.settle();
+    cluster.play("respell 1");
     assert_eq!(cluster.status().hold.unwrap(), hold);
-    cluster.resume();
-    cluster.settle();
-    assert_eq!(cluster.of_image("v2"), 4);
-}
-
-#[test]
-fn an_undo_spelled_differently_finds_the_older_set() {
-    let mut cluster = running(&json!({"replicas": 3}));
-    cluster.set_image("v2");
-    cluster.settle();
-    cluster.edit(|spec| {
-        spec.template.edit(|template| template["spec"]["spelling"] = json!(7));
-        spec.template.edit(|template| template["spec"]["containers"][0]["image"] = json!("v1"));
-    });
-    cluster.settle();
-    assert_eq!((cluster.of_image("v1"), cluster.sets.len(), revision(&cluster)), (3, 2, 3));
-    assert!(cluster.is_complete());
+    cluster.play("resume => v2=4");
 }
 
 #[test]
 fn without_an_answer_no_rollout_starts_and_scaling_and_replacements_continue() {
-    let mut cluster = running(&json!({"replicas": 4}));
+    let mut cluster = running(4);
     cluster.silence(true);
     cluster.set_image("v2");
     cluster.rest();
@@ -185,48 +165,8 @@ fn without_an_answer_no_rollout_starts_and_scaling_and_replacements_continue() {
 }
 
 #[test]
-fn without_an_answer_the_progress_deadline_passes_without_repeated_decisions() {
-    let mut cluster = running(&json!({"replicas": 3, "progressDeadlineSeconds": 60}));
-    cluster.silence(true);
-    cluster.set_image("v2");
-    cluster.settle();
-    // The model allows no second decision at once.
-    cluster.tick(600);
-    cluster.rest();
-    let status = cluster.status();
-    assert_eq!(status.condition(condition::STALLED).unwrap().reason, reason::TEMPLATE_NOT_COMPARED);
-    cluster.silence(false);
-    cluster.settle();
-    assert_eq!(cluster.of_image("v2"), 3);
-}
-
-#[test]
-fn without_an_answer_a_running_rollout_deletes_no_more_pods() {
-    for strategy in [json!({"type": "RollingUpdate"}), json!({"type": "Recreate"})] {
-        let mut cluster = running(&json!({"replicas": 6, "strategy": strategy}));
-        cluster.breaks_after = Some(2);
-        cluster.set_image("v2");
-        while cluster.deleted.is_empty() {
-            cluster.step();
-        }
-        cluster.breaks_after = None;
-        cluster.silence(true);
-        cluster.set_image("v3");
-        let deleted = cluster.deleted.len();
-        let old = cluster.of_image("v1");
-        assert!(old > 0);
-        cluster.settle();
-        assert_eq!((cluster.deleted.len(), cluster.of_image("v1")), (deleted, old));
-        assert_eq!(cluster.of_image("v3"), 0);
-        cluster.silence(false);
-        cluster.settle();
-        assert_eq!(cluster.of_image("v3"), 6);
-    }
-}
-
-#[test]
 fn without_an_answer_a_rollout_without_a_set_starts_no_other() {
-    let mut cluster = running(&json!({"replicas": 3}));
+    let mut cluster = running(3);
     cluster.edit(|spec| spec.paused = true);
     cluster.set_image("v2");
     cluster.settle();
@@ -301,7 +241,7 @@ proptest! {
     /// Each step checks that no rollout deletes a pod whose template equals the spec's.
     #[test]
     fn no_pod_is_deleted_for_its_own_template_in_any_spelling(replicas in 1_i32..5, deeds in deeds()) {
-        let mut cluster = running(&json!({"replicas": replicas}));
+        let mut cluster = running(replicas);
         for deed in deeds {
             happen(&mut cluster, deed);
         }
@@ -320,9 +260,8 @@ proptest! {
 
 #[test]
 fn the_first_spelling_restarts_nothing_after_its_set_was_replaced() {
-    let mut cluster = running(&json!({"replicas": 4}));
-    cluster.respell(1);
-    cluster.settle();
+    let mut cluster = running(4);
+    cluster.play("respell 1");
     // The set is deleted with orphan propagation: the set that replaces it has the current spelling.
     cluster.sets[0].terminating = true;
     cluster.rest();

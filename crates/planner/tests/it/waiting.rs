@@ -87,8 +87,7 @@ fn held() -> Cluster {
     let mut cluster = Cluster::running(&four());
     cluster.prioritize(&[9, 5]);
     cluster.pause_at(1, PausePoint::Before);
-    cluster.set_image("v2");
-    cluster.settle();
+    cluster.play("image v2");
     cluster
 }
 
@@ -154,8 +153,7 @@ fn a_pause_of_an_unfinished_rollout_is_in_progress_and_suspended() {
     cluster.edit(|spec| *spec = paused.spec);
     cluster.settle();
     assert_eq!(result(&cluster), is("Current", "Healthy"), "nothing is left to do");
-    cluster.set_image("v2");
-    cluster.settle();
+    cluster.play("image v2");
     assert_eq!(result(&cluster), is("InProgress", "Suspended"));
     let unpaused = act(&cluster.deployment, "unpause");
     cluster.edit(|spec| *spec = unpaused.spec);
@@ -188,8 +186,7 @@ fn an_abort_is_failed_and_degraded_until_a_retry_or_a_new_template() {
     let mut cluster = held();
     cluster.deployment = act(&cluster.deployment, "abort");
     cluster.settle();
-    cluster.set_image("v1");
-    cluster.settle();
+    cluster.play("image v1");
     assert_eq!(result(&cluster), is("Current", "Healthy"));
 }
 
@@ -200,8 +197,7 @@ fn no_abort_is_offered_without_an_unfinished_rollout_or_an_earlier_revision() {
     cluster.step();
     assert!(!offered(&cluster.deployment).contains("abort"), "the first revision");
     cluster.settle();
-    cluster.set_image("v2");
-    cluster.settle();
+    cluster.play("image v2");
     assert_eq!(offered(&cluster.deployment), ["pause", "restart"].map(str::to_owned).into());
 }
 
@@ -219,24 +215,17 @@ fn the_restart_action_is_a_rollout() {
 fn a_problem_that_needs_a_user_is_reported_as_failed_until_it_is_fixed() {
     // Past its deadline.
     let mut cluster = Cluster::running(&four());
-    cluster.broken.insert("v2".into());
-    cluster.set_image("v2");
-    cluster.settle();
-    cluster.tick(100);
-    cluster.settle();
+    cluster.play("broken v2, image v2\n wait 100, settle");
     assert_eq!(result(&cluster), is("Failed", "Degraded"));
     assert_eq!(health(&cluster.deployment).1, "No progress for 100 seconds");
-    cluster.set_image("v1");
-    cluster.settle();
+    cluster.play("image v1");
     assert_eq!(result(&cluster), is("Current", "Healthy"));
 
     // A refused template.
     cluster.refused.insert("v3".into());
-    cluster.set_image("v3");
-    cluster.settle();
+    cluster.play("image v3");
     assert_eq!(result(&cluster), is("Failed", "Degraded"));
-    cluster.set_image("v1");
-    cluster.settle();
+    cluster.play("image v1");
     assert_eq!(result(&cluster), is("Current", "Healthy"));
 
     // An invalid spec that an old server accepted: also without any pods before.
@@ -262,8 +251,7 @@ fn in_order_does_not_stall_while_a_new_pod_starts() {
     }));
     cluster.prioritize(&[9, 8, 7, 6]);
     cluster.pod(3).facts.ready = false;
-    cluster.set_image("v2");
-    cluster.rest();
+    cluster.play("image v2, rest");
     let stalled = |cluster: &Cluster| cluster.status().condition(condition::STALLED).cloned().unwrap();
     assert_ne!(stalled(&cluster).reason, reason::WAITING_IN_ORDER);
     cluster.settle();
