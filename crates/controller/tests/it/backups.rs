@@ -57,8 +57,7 @@ where
 
 #[tokio::test(start_paused = true)]
 async fn restored_manifests_are_adopted_and_a_rollout_pauses_again_where_it_was_held() {
-    let mut cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({})).await);
+    let (mut cluster, pods) = Cluster::with_pods(10).await;
     for (pod, priority) in [(&pods[3], 5), (&pods[8], 5), (&pods[5], 3)] {
         cluster.prioritise(pod, priority).await;
     }
@@ -99,6 +98,6 @@ async fn restored_manifests_are_adopted_and_a_rollout_pauses_again_where_it_was_
     let owned = |pod: &k8s_openapi::api::core::v1::Pod| pod.owner_references().len() == 1;
     assert!(again.pods.iter().all(owned));
     cluster.resume(&after.id).await;
-    let out = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 10).await;
+    let out = cluster.until_out(10).await;
     assert_eq!(out.active().len(), 10);
 }

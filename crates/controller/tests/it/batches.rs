@@ -13,15 +13,14 @@ use crate::fault_injector::RequestFault;
 
 /// Each request of that kind takes a second.
 fn slow(cluster: &Cluster, method: Method, part: &'static str) {
-    cluster.faults.rule(move |info| {
-        if info.is(&method, part) { RequestFault::Delay(Duration::from_secs(1)) } else { RequestFault::None }
-    });
+    cluster
+        .faults
+        .when(move |info| info.is(&method, part), move || RequestFault::Delay(Duration::from_secs(1)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reverted_scaling_to_zero_ends_within_its_batch() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 120})).await;
+    let (cluster, _) = Cluster::with_pods(120).await;
     slow(&cluster, Method::DELETE, "/pods/");
     let mark = cluster.mark();
     cluster.scale(0).await;
@@ -158,7 +157,7 @@ async fn a_pod_that_is_relabelled_between_two_decisions_is_released() {
     cluster.set_image("web:2").await;
     cluster.pass(Duration::from_millis(500)).await;
     relabel(&cluster, &first).await;
-    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+    cluster.until_out(3).await;
     assert_eq!(cluster.pods().get(&first).await.unwrap().owner_references(), []);
 }
 

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use http::Method;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_sandbox::Fault;
@@ -15,35 +14,9 @@ use crate::cluster::{Cluster, View, names};
 use crate::fault_injector::RequestFault;
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_relabelled_by_hand_is_released_and_replaced() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
-    let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": "quarantine"}}}));
-    cluster.pods().patch(&pods[1], &PatchParams::default(), &relabel).await.unwrap();
-    let view =
-        cluster.until("there are three again", |view| view.available() == 3 && view.is_complete()).await;
-    assert!(!names(&view.pods).contains(&pods[1]));
-    let released = cluster.pods().get(&pods[1]).await.unwrap();
-    assert_eq!(released.owner_references(), []);
-    assert!(released.metadata.deletion_timestamp.is_none());
-
-    // With its old label it is adopted again; then there is one pod too many.
-    cluster.prioritise(&pods[1], -1).await;
-    let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": "web"}}}));
-    cluster.pods().patch(&pods[1], &PatchParams::default(), &relabel).await.unwrap();
-    let taken = |view: &View| {
-        let owned = view.pods.iter().all(|pod| pod.owner_references().len() == 1);
-        owned && view.pods.len() == 3 && view.is_complete()
-    };
-    let view = cluster.until("it is taken, and another one gone", taken).await;
-    assert!(names(&view.pods).contains(&pods[1]));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_pod_relabelled_during_a_reconciliation_is_released_and_not_deleted() {
     for method in [Method::DELETE, Method::GET] {
-        let cluster = Cluster::start().await;
-        let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
+        let (cluster, pods) = Cluster::with_pods(3).await;
         cluster.prioritise(&pods[1], 9).await;
         cluster.pass(Duration::from_secs(1)).await;
         cluster.sandbox.delay_watch("pods", Duration::from_secs(20));
@@ -70,8 +43,7 @@ async fn a_pod_relabelled_during_a_reconciliation_is_released_and_not_deleted() 
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_go_while_another_one_is_released_do_not_count_for_a_scale_down() {
-    let mut cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 6})).await);
+    let (mut cluster, pods) = Cluster::with_pods(6).await;
     let (api, released, gone) = (cluster.pods(), format!("/pods/{}", pods[0]), pods[1..3].to_vec());
     let mut reads = 0;
     cluster.faults.rule(move |info| {
@@ -90,8 +62,7 @@ async fn pods_that_go_while_another_one_is_released_do_not_count_for_a_scale_dow
     });
     // The controller sees both changes at once.
     cluster.kill();
-    let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": "quarantine"}}}));
-    cluster.pods().patch(&pods[0], &PatchParams::default(), &relabel).await.unwrap();
+    cluster.patch_pod(&pods[0], json!({"metadata": {"labels": {"app": "quarantine"}}})).await;
     let mark = cluster.mark();
     cluster.scale(4).await;
     cluster.start_controller();
@@ -107,9 +78,8 @@ async fn label_set(cluster: &Cluster, name: &str, app: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_set_relabelled_by_hand_is_released_with_its_pods_and_adopted_again_when_labelled_back() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
-    let set = cluster.sets().list(&ListParams::default()).await.unwrap().items[0].name_any();
+    let (cluster, pods) = Cluster::with_pods(3).await;
+    let set = cluster.all_sets().await[0].name_any();
     label_set(&cluster, &set, "quarantine").await;
     // Its name stays taken: the new set has another hash, as a Deployment's would.
     let replaced = |view: &View| {
@@ -130,31 +100,14 @@ async fn a_set_relabelled_by_hand_is_released_with_its_pods_and_adopted_again_wh
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_another_hash_or_another_controller_is_not_adopted() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 1})).await;
-    let view = cluster.view().await;
-    let hash = view.status().rollout.unwrap().template_hash;
-    let orphan = pod(&cluster, "a", "otherhash", json!([])).await;
-    let owner =
-        json!({"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": orphan.uid(), "controller": true});
-    pod(&cluster, "b", &hash, json!([owner])).await;
-    cluster.scale(2).await;
-    cluster.until("four are there", |view| view.available() == 4 && view.is_complete()).await;
-    assert_eq!(cluster.pods().get("a").await.unwrap().owner_references(), []);
-    assert_eq!(cluster.pods().get("b").await.unwrap().owner_references()[0].kind, "Pod");
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_object_recreated_after_an_orphaning_delete_adopts_its_sets_again() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
+    let (cluster, pods) = Cluster::with_pods(3).await;
     cluster.deployments().delete("web", &DeleteParams::orphan()).await.unwrap();
     cluster.pass(Duration::from_secs(30)).await;
-    assert_eq!(names(&cluster.pods().list(&ListParams::default()).await.unwrap().items).len(), 3);
+    assert_eq!(names(&cluster.all_pods().await).len(), 3);
     let again = cluster.deployed(json!({"replicas": 3})).await;
     assert_eq!(names(&again), pods);
-    assert_eq!(cluster.sets().list(&ListParams::default()).await.unwrap().items.len(), 1);
+    assert_eq!(cluster.all_sets().await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,10 +128,10 @@ async fn an_orphaned_set_with_the_same_hash_is_adopted_with_its_pods() {
         cluster.deployments().delete("web", &DeleteParams::orphan()).await.unwrap();
         cluster.pass(Duration::from_secs(30)).await;
         // The pods of both sets are of the current template: two of the four stay, by the order.
-        let there = || async { cluster.pods().list(&ListParams::default()).await.unwrap().items };
+        let there = || async { cluster.all_pods().await };
         let left = names(&there().await);
         assert!(left.len() == 2 && left.iter().any(|pod| pods.contains(pod)), "{left:?}");
-        cluster.pods().delete(&left[0], &DeleteParams::default()).await.unwrap();
+        cluster.delete_pod(&left[0]).await;
         cluster.pass(Duration::from_secs(30)).await;
         assert_eq!(there().await.len(), 2);
         // Two for the new set, and one for the lost pod.
@@ -188,9 +141,8 @@ async fn an_orphaned_set_with_the_same_hash_is_adopted_with_its_pods() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_orphaned_by_a_set_are_adopted_by_the_set_that_replaces_it() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
-    let set = cluster.sets().list(&ListParams::default()).await.unwrap().items[0].name_any();
+    let (cluster, pods) = Cluster::with_pods(3).await;
+    let set = cluster.all_sets().await[0].name_any();
     let mark = cluster.mark();
     // The set appears after the watch has shown the pods.
     cluster.sandbox.inject(Fault {
@@ -210,9 +162,8 @@ async fn pods_orphaned_by_a_set_are_adopted_by_the_set_that_replaces_it() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_seen_as_orphans_after_the_new_set_was_created_are_adopted_by_it_too() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 3})).await;
-    let set = cluster.sets().list(&ListParams::default()).await.unwrap().items[0].name_any();
+    let (cluster, _) = Cluster::with_pods(3).await;
+    let set = cluster.all_sets().await[0].name_any();
     // After four seconds the pods are released and the other set is created; the watches show it two and four seconds later.
     cluster.sandbox.delay_watch("orderedreplicasets", Duration::from_secs(4));
     cluster.sandbox.delay_watch("pods", Duration::from_secs(2));
@@ -236,8 +187,8 @@ async fn take_any_spec(cluster: &Cluster) {
 
 /// The owner references of all sets and pods.
 async fn owners(cluster: &Cluster) -> Vec<String> {
-    let sets = cluster.sets().list(&ListParams::default()).await.unwrap().items;
-    let pods = cluster.pods().list(&ListParams::default()).await.unwrap().items;
+    let sets = cluster.all_sets().await;
+    let pods = cluster.all_pods().await;
     let owners = sets.iter().flat_map(ResourceExt::owner_references);
     owners
         .chain(pods.iter().flat_map(ResourceExt::owner_references))
@@ -250,7 +201,7 @@ async fn an_object_with_an_invalid_spec_adopts_nothing_until_it_is_valid() {
     let cluster = Cluster::start().await;
     take_any_spec(&cluster).await;
     let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
-    let set = cluster.sets().list(&ListParams::default()).await.unwrap().items[0].name_any();
+    let set = cluster.all_sets().await[0].name_any();
     // Pods of an own set, and then that set.
     let orphan = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
     cluster.patch(json!({"spec": {"minReadySeconds": -1}})).await;
@@ -266,19 +217,10 @@ async fn an_object_with_an_invalid_spec_adopts_nothing_until_it_is_valid() {
     assert_eq!((names(&view.pods), owners(&cluster).await.len()), (pods, 4));
 }
 
-async fn pod(cluster: &Cluster, name: &str, hash: &str, owners: serde_json::Value) -> Pod {
-    let pod = json!({
-        "metadata": {"name": name, "labels": {"app": "web", "pod-template-hash": hash}, "ownerReferences": owners},
-        "spec": {"containers": [{"name": "main", "image": "web:1"}]},
-    });
-    cluster.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap()
-}
-
 /// Removes the owner references of the pods, as a user with edit permission can.
 async fn free(cluster: &Cluster, pods: &[String]) {
-    let owners = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
     for pod in pods {
-        cluster.pods().patch(pod, &PatchParams::default(), &owners).await.unwrap();
+        cluster.patch_pod(pod, json!({"metadata": {"ownerReferences": null}})).await;
     }
 }
 
@@ -290,12 +232,9 @@ fn failure(view: &View) -> Option<(String, String)> {
 
 #[tokio::test(start_paused = true)]
 async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
+    let (cluster, pods) = Cluster::with_pods(4).await;
     let mark = cluster.mark();
-    cluster
-        .faults
-        .rule(|info| if info.patches_pod() { RequestFault::Response(403) } else { RequestFault::None });
+    cluster.faults.when(|info| info.patches_pod(), || RequestFault::Response(403));
     free(&cluster, &pods).await;
     cluster.pass(Duration::from_secs(120)).await;
     let view = cluster.view().await;
@@ -307,7 +246,7 @@ async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
     assert!(!cluster.events_of(reason::FAILED_CLAIM).await.is_empty());
 
     // One pod is lost: it is replaced once the owners of all pods are known.
-    cluster.pods().delete(&pods[3], &DeleteParams::default()).await.unwrap();
+    cluster.delete_pod(&pods[3]).await;
     cluster.pass(Duration::from_secs(10)).await;
     assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
     cluster.faults.clear();
@@ -319,8 +258,7 @@ async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn an_adoption_with_a_conflict_is_retried_at_once_without_an_event() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
+    let (cluster, pods) = Cluster::with_pods(3).await;
     let mut conflicts = 1;
     cluster.faults.rule(move |info| {
         if info.patches_pod() && conflicts > 0 {
@@ -339,8 +277,7 @@ async fn an_adoption_with_a_conflict_is_retried_at_once_without_an_event() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_adopted_by_another_controller_just_before_stays_with_it() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
+    let (cluster, pods) = Cluster::with_pods(3).await;
     let (api, name) = (cluster.pods(), pods[0].clone());
     cluster.faults.before(Method::PATCH, "/pods/", async move {
         let owners = json!([{
@@ -358,8 +295,7 @@ async fn a_pod_adopted_by_another_controller_just_before_stays_with_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_comes_back_from_its_adoption_without_an_owner_is_not_replaced() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
+    let (cluster, pods) = Cluster::with_pods(3).await;
     cluster.faults.rule(|info| {
         if info.patches_pod() {
             let mut body = info.body.clone();

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::names::{annotation, condition, label};
 use ordereddeployment_api::{
@@ -66,7 +66,14 @@ impl Cluster {
         cluster
     }
 
-    /// The same, with pods that become ready after this time, and end at once.
+    /// The same with `web` of that many ready pods, and their names.
+    pub async fn with_pods(replicas: i32) -> (Self, Vec<String>) {
+        let cluster = Self::start().await;
+        let pods = names(&cluster.deployed(json!({"replicas": replicas})).await);
+        (cluster, pods)
+    }
+
+    /// The same as `start`, with pods that become ready after this time, and end at once.
     pub async fn start_with_quick_pods(ready_delay: Duration) -> Self {
         let config = Config { ready_delay, termination_delay: Duration::ZERO, ..Config::default() };
         let mut cluster = Self::with_config(config).await;
@@ -171,6 +178,22 @@ impl Cluster {
         Api::default_namespaced(self.client.clone())
     }
 
+    pub async fn all_pods(&self) -> Vec<Pod> {
+        self.pods().list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub async fn all_sets(&self) -> Vec<OrderedReplicaSet> {
+        self.sets().list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub async fn delete_pod(&self, name: &str) {
+        self.pods().delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    pub async fn patch_pod(&self, name: &str, patch: Value) {
+        self.pods().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
     /// Creates `web`, with these fields of the spec besides selector and template.
     pub async fn deploy(&self, spec: Value) {
         self.deploy_as("web", spec).await;
@@ -219,8 +242,7 @@ impl Cluster {
     }
 
     pub async fn annotate(&self, pod: &str, key: &str, value: impl Into<Value>) {
-        let patch = Patch::Merge(json!({"metadata": {"annotations": {key: value.into()}}}));
-        self.pods().patch(pod, &PatchParams::default(), &patch).await.unwrap();
+        self.patch_pod(pod, json!({"metadata": {"annotations": {key: value.into()}}})).await;
     }
 
     pub async fn prioritise(&self, pod: &str, priority: i32) {
@@ -275,6 +297,11 @@ impl Cluster {
 
     pub async fn until_complete(&self) -> View {
         self.until("it is complete", View::is_complete).await
+    }
+
+    /// Waits until the rollout is complete, with that many updated pods.
+    pub async fn until_out(&self, pods: usize) -> View {
+        self.until("it is out", |view| view.is_complete() && view.updated().len() == pods).await
     }
 
     pub async fn until_held(&self) -> View {

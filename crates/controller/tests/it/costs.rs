@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{ListParams, PostParams};
+use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 use ordereddeployment_sandbox::Record;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ async fn rolled_out(spec: Value) -> (Vec<Record>, Vec<String>) {
     let pods = names(&cluster.deployed(spec).await);
     let mark = cluster.mark();
     cluster.set_image("web:2").await;
-    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 10).await;
+    cluster.until_out(10).await;
     cluster.pass(Duration::from_secs(60)).await;
     (asked(&cluster, mark), pods)
 }
@@ -140,12 +140,11 @@ async fn with_evictions_the_sizes_are_published_before_each_batch() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiting_rollout_publishes_its_last_batch() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({})).await;
+    let (cluster, _) = Cluster::with_pods(10).await;
     cluster.set_image("web:broken").await;
     cluster.pass(Duration::from_secs(30)).await;
     let mut sizes = Vec::new();
-    for set in cluster.sets().list(&ListParams::default()).await.unwrap().items {
+    for set in cluster.all_sets().await {
         let status = set.status.clone().unwrap_or_default();
         sizes.push((
             set.annotations()["ordereddeployment.io/revision"].clone(),
@@ -160,10 +159,9 @@ async fn a_waiting_rollout_publishes_its_last_batch() {
 
 #[tokio::test(start_paused = true)]
 async fn events_name_every_created_and_deleted_pod() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({})).await);
+    let (cluster, pods) = Cluster::with_pods(10).await;
     cluster.set_image("web:2").await;
-    let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 10).await;
+    let view = cluster.until_out(10).await;
     cluster.pass(Duration::from_secs(5)).await;
     let messages = |reason: &'static str| {
         let cluster = &cluster;

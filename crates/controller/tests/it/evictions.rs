@@ -83,7 +83,7 @@ async fn a_refused_eviction_blocks_the_next_ones_and_the_budget_is_named_until_i
     }
     assert!(!cluster.events_of(reason::EVICTION_REFUSED).await.is_empty());
     loosen(&cluster, json!(1)).await;
-    let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+    let view = cluster.until_out(3).await;
     assert_eq!(condition_of(&view, condition::REPLICA_FAILURE), None);
     assert_eq!(evicted(&cluster, mark), pods);
     assert!(cluster.asked(mark, "delete", "pods").is_empty());
@@ -166,30 +166,10 @@ async fn several_budgets_of_one_pod_stall_it_and_are_named_until_one_is_left() {
     // A refusal is an answer: no read is needed to find the outcome of the eviction.
     assert!(cluster.asked(mark, "list", "pods").len() <= 1);
     budgets(&cluster).delete("more", &DeleteParams::default()).await.unwrap();
-    let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+    let view = cluster.until_out(3).await;
     assert_eq!(condition_of(&view, condition::REPLICA_FAILURE), None);
     assert_eq!(condition_of(&view, condition::STALLED).unwrap().status, ConditionStatus::False);
     assert_eq!(evicted(&cluster, mark), pods);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_scale_down_evicts_the_first_of_the_order_and_waits_for_the_budget() {
-    let cluster = Cluster::start().await;
-    let pods = deployed(&cluster, 5).await;
-    budget(&cluster, "web", json!(4)).await;
-    let mark = cluster.mark();
-    cluster.scale(2).await;
-    // One pod is evicted, as the budget allows, and the next one waits.
-    cluster.until("it is refused", is_refused).await;
-    cluster.pass(Duration::from_secs(60)).await;
-    assert_eq!(evicted(&cluster, mark), pods[..1]);
-    loosen(&cluster, json!(0)).await;
-    cluster.until("it is scaled", |view| view.is_complete() && view.active().len() == 2).await;
-    assert_eq!(evicted(&cluster, mark), pods[..3]);
-    assert!(cluster.asked(mark, "delete", "pods").is_empty());
-    for one in evictions(&cluster, mark, true) {
-        assert!(one.user_agent.ends_with("/scale"), "{one:?}");
-    }
 }
 
 /// The disruption controller counts when a pod or the budget changes, and a change of `replicas` is neither.
@@ -262,21 +242,6 @@ async fn a_budget_that_was_counted_between_two_sizes_is_counted_again_in_a_pause
 }
 
 #[tokio::test(start_paused = true)]
-async fn unavailable_pods_are_deleted_regardless_of_budgets() {
-    let cluster = Cluster::start().await;
-    let pods = deployed(&cluster, 3).await;
-    cluster.set_ready(&pods[0], false).await;
-    budget(&cluster, "web", json!(9)).await;
-    let mark = cluster.mark();
-    cluster.set_image("web:2").await;
-    cluster.until("it is refused", is_refused).await;
-    assert_eq!(cluster.deleted(mark), pods[..1]);
-    loosen(&cluster, json!(0)).await;
-    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
-    assert_eq!((cluster.deleted(mark), evicted(&cluster, mark)), (pods[..1].to_vec(), pods[1..].to_vec()));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_not_found_answer_about_another_object_loses_no_pod_and_no_eviction_version() {
     let cluster = Cluster::start().await;
     let pods = deployed(&cluster, 3).await;
@@ -306,7 +271,7 @@ async fn a_not_found_answer_about_another_object_loses_no_pod_and_no_eviction_ve
         }
         RequestFault::None
     });
-    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+    cluster.until_out(3).await;
     assert_eq!(evicted(&cluster, mark), pods);
     // Both versions are tried while neither is known; the usual one stays the first.
     assert_eq!(versions.lock().unwrap()[..2], ["policy/v1", "policy/v1beta1"]);

@@ -8,7 +8,7 @@ use http::Method;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn created(pod: &Pod) -> i64 {
 }
 
 async fn pods(cluster: &Cluster) -> Vec<Pod> {
-    cluster.pods().list(&ListParams::default()).await.unwrap().items
+    cluster.all_pods().await
 }
 
 /// One pod that every node refuses.
@@ -91,8 +91,7 @@ async fn pods_evicted_together_are_replaced_together() {
 
 #[tokio::test(start_paused = true)]
 async fn in_a_namespace_that_is_being_deleted_creates_are_given_up() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 2})).await;
+    let (cluster, _) = Cluster::with_pods(2).await;
     let creates = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&creates);
     cluster.faults.rule(move |info| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::Method;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_kubernetes::Limits;
 use serde_json::json;
@@ -129,8 +129,7 @@ async fn a_noisy_namespace_does_not_slow_the_scale_downs_of_another_one() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_changed_without_end_is_read_live_now_and_then() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
+    let (cluster, pods) = Cluster::with_pods(4).await;
     // From now on only live reads show what is written to pods.
     cluster.sandbox.delay_watch("pods", Duration::from_secs(3600));
     sleep(Duration::from_secs(30)).await;
@@ -157,8 +156,7 @@ async fn an_object_that_is_changed_without_end_is_read_live_now_and_then() {
 
 #[tokio::test(start_paused = true)]
 async fn a_status_that_is_forged_without_end_is_read_live_now_and_then() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 4})).await;
+    let (cluster, _) = Cluster::with_pods(4).await;
     sleep(Duration::from_secs(30)).await;
     let mark = cluster.mark();
     for number in 0..2000 {
@@ -175,15 +173,14 @@ async fn a_status_that_is_forged_without_end_is_read_live_now_and_then() {
 
 #[tokio::test(start_paused = true)]
 async fn lost_pods_are_replaced_although_the_object_changes_during_many_live_reads() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 4})).await;
+    let (cluster, _) = Cluster::with_pods(4).await;
     // A live read takes 30 ms, three requests after one another.
     cluster.faults.rule(|_| RequestFault::Delay(Duration::from_millis(10)));
     let mut least = 4;
     for number in 0..1000 {
         if number % 100 == 50 {
             let pods = names(&cluster.view().await.active());
-            cluster.pods().delete(&pods[0], &DeleteParams::default()).await.unwrap();
+            cluster.delete_pod(&pods[0]).await;
         }
         if number % 100 == 49 {
             least = least.min(cluster.view().await.active().len());

@@ -94,6 +94,15 @@ impl FaultInjector {
         self.0.lock().unwrap().push(Box::new(rule));
     }
 
+    /// That happens to each request of which the condition holds.
+    pub fn when(
+        &self,
+        mut is_hit: impl FnMut(&RequestInfo) -> bool + Send + 'static,
+        fault: impl Fn() -> RequestFault + Send + 'static,
+    ) {
+        self.rule(move |info| if is_hit(info) { fault() } else { RequestFault::None });
+    }
+
     pub fn clear(&self) {
         self.0.lock().unwrap().clear();
     }

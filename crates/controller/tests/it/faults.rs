@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use ordereddeployment_api::ConditionStatus;
-use ordereddeployment_api::names::{annotation, condition};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use ordereddeployment_api::names::annotation;
 use ordereddeployment_sandbox::Fault;
 use serde_json::json;
 
@@ -19,36 +18,6 @@ fn fault(verb: &'static str, plural: &str, code: u16, times: usize) -> Fault {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_fails_for_a_while_only_delays() {
-    for code in [429, 500, 503, 504, 409] {
-        let cluster = Cluster::start().await;
-        cluster.deployed(json!({"replicas": 4})).await;
-        for (verb, plural) in [
-            ("create", "pods"),
-            ("delete", "pods"),
-            ("patch", "ordereddeployments"),
-            ("create", "orderedreplicasets"),
-            ("patch", "orderedreplicasets"),
-            ("list", "pods"),
-            ("get", "ordereddeployments"),
-        ] {
-            cluster.sandbox.inject(fault(verb, plural, code, 3));
-        }
-        cluster.set_image("web:2").await;
-        let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 4).await;
-        assert_eq!(view.active().len(), 4, "{code}");
-        cluster
-            .until("the failure is forgotten", |view| {
-                let failure = view.status();
-                failure
-                    .condition(condition::REPLICA_FAILURE)
-                    .is_none_or(|one| one.status != ConditionStatus::True)
-            })
-            .await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_failed_write_of_a_sets_status_is_retried_within_moments() {
     let cluster = Cluster::start().await;
     for code in [429, 500, 409] {
@@ -56,7 +25,7 @@ async fn a_failed_write_of_a_sets_status_is_retried_within_moments() {
     }
     cluster.deployed(json!({"replicas": 3})).await;
     cluster.pass(Duration::from_secs(10)).await;
-    let sets = cluster.sets().list(&ListParams::default()).await.unwrap().items;
+    let sets = cluster.all_sets().await;
     let ready: Vec<_> =
         sets.iter().map(|set| set.status.as_ref().and_then(|one| one.ready_replicas)).collect();
     assert_eq!(ready, [Some(3)]);
@@ -64,8 +33,7 @@ async fn a_failed_write_of_a_sets_status_is_retried_within_moments() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_release_or_adoption_is_retried_within_moments() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
+    let (cluster, pods) = Cluster::with_pods(3).await;
     let label = async |app: &str| {
         cluster.sandbox.inject(fault("patch", "pods", 403, 4));
         let label = Patch::Merge(json!({"metadata": {"labels": {"app": app}}}));
@@ -81,8 +49,7 @@ async fn a_failed_release_or_adoption_is_retried_within_moments() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_refused_in_one_set_does_not_keep_another_set_from_its_pods() {
-    let mut cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({})).await);
+    let (mut cluster, pods) = Cluster::with_pods(10).await;
     cluster.prioritise(&pods[4], 5).await;
     cluster.annotate(&pods[4], annotation::PAUSE_POINT, "after").await;
     cluster.set_image("web:2").await;
@@ -92,7 +59,7 @@ async fn a_pod_refused_in_one_set_does_not_keep_another_set_from_its_pods() {
     cluster.kill();
     // One pod of each revision is lost, and the first create of a replacement is refused.
     for lost in [&names(&view.updated())[0], &pods[0]] {
-        cluster.pods().delete(lost, &DeleteParams::default()).await.unwrap();
+        cluster.delete_pod(lost).await;
     }
     cluster.pass(Duration::from_secs(5)).await;
     let mark = cluster.mark();
@@ -108,26 +75,8 @@ async fn a_pod_refused_in_one_set_does_not_keep_another_set_from_its_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_deleted_while_the_watches_were_broken_are_replaced() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
-    cluster.sandbox.delay_watch("pods", Duration::from_secs(3600));
-    cluster
-        .pods()
-        .delete(&pods[0], &DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() })
-        .await
-        .unwrap();
-    cluster.pass(Duration::from_secs(5)).await;
-    // The lagging watches expire: lists follow, and no event ever shows the deletion.
-    cluster.sandbox.compact();
-    cluster.sandbox.delay_watch("pods", Duration::ZERO);
-    cluster.until("there are four again", |view| view.is_complete() && view.available() == 4).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_watch_on_which_nothing_arrives_is_opened_again() {
-    let mut cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 2})).await);
+    let (mut cluster, pods) = Cluster::with_pods(2).await;
     cluster.kill();
     let mut is_first = true;
     cluster.faults.rule(move |info| {
@@ -136,7 +85,7 @@ async fn a_watch_on_which_nothing_arrives_is_opened_again() {
     });
     cluster.start_controller();
     cluster.pass(Duration::from_secs(5)).await;
-    cluster.pods().delete(&pods[0], &DeleteParams::default()).await.unwrap();
+    cluster.delete_pod(&pods[0]).await;
     // The watch is asked to end only after 290 s.
     cluster.pass(Duration::from_secs(160)).await;
     let view = cluster.view().await;
@@ -144,40 +93,19 @@ async fn a_watch_on_which_nothing_arrives_is_opened_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_controller_finishes_the_rollout_of_one_killed_at_any_moment() {
-    for moment in [1, 20, 150, 900, 1300, 2500] {
-        let mut cluster = Cluster::start().await;
-        cluster.deployed(json!({})).await;
-        cluster.set_image("web:2").await;
-        cluster.pass(Duration::from_millis(moment)).await;
-        cluster.kill();
-        cluster.start_controller();
-        let view = cluster
-            .until("it is out", |view| {
-                assert!(view.active().len() <= 11 && view.available() >= 9);
-                view.is_complete() && view.updated().len() == 10
-            })
-            .await;
-        assert_eq!(view.active().len(), 10, "{moment}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_deployment_that_is_being_deleted_is_left_alone() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 3})).await;
+    let (cluster, _) = Cluster::with_pods(3).await;
     let mark = cluster.mark();
     cluster.deployments().delete("web", &DeleteParams::foreground()).await.unwrap();
     cluster.pass(Duration::from_secs(60)).await;
-    assert!(cluster.pods().list(&ListParams::default()).await.unwrap().items.is_empty());
+    assert!(cluster.all_pods().await.is_empty());
     assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
-    assert!(cluster.sets().list(&ListParams::default()).await.unwrap().items.is_empty());
+    assert!(cluster.all_sets().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_was_not_found_by_mistake_is_read_again() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 2})).await;
+    let (cluster, _) = Cluster::with_pods(2).await;
     let found = std::sync::atomic::AtomicUsize::new(0);
     cluster.faults.rule(move |info| {
         let is_read = info.is(&http::Method::GET, "ordereddeployments/web");

@@ -15,8 +15,7 @@ use crate::fault_injector::RequestFault;
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_refused_for_long_ends_readiness_until_it_works() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({})).await;
+    let (cluster, _) = Cluster::with_pods(10).await;
     assert_eq!(cluster.health.unready(), None);
     cluster.faults.rule(|info| {
         let of_pods = info.path.starts_with("/api/v1/pods?");
@@ -38,11 +37,7 @@ async fn a_watch_refused_for_long_ends_readiness_until_it_works() {
 async fn without_permission_for_nodes_objects_without_node_rules_go_on() {
     let mut cluster = Cluster::without_controller().await;
     let of_nodes = |path: &str| path.starts_with("/api/v1/nodes");
-    cluster.faults.rule(
-        move |info| {
-            if of_nodes(&info.path) { RequestFault::Response(403) } else { RequestFault::None }
-        },
-    );
+    cluster.faults.when(move |info| of_nodes(&info.path), move || RequestFault::Response(403));
     cluster.start_controller();
     cluster.pass(Duration::from_secs(1)).await;
     let why = cluster.health.unready().unwrap();

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use kube::ResourceExt;
 use ordereddeployment_api::PausePoint;
 use ordereddeployment_api::names::{annotation, reason};
 use serde_json::json;
@@ -80,7 +79,7 @@ async fn a_resume_with_another_id_is_ignored_and_the_right_one_continues() {
     assert!(ignored.iter().any(|message| message.contains("web-other-pod@2")), "{ignored:#?}");
 
     cluster.resume(&hold.id).await;
-    let view = cluster.until("it is complete", |view| view.is_complete() && view.updated().len() == 10).await;
+    let view = cluster.until_out(10).await;
     assert_eq!(view.status().hold, None);
     assert_eq!(cluster.deleted(mark)[0], pod);
     let resumes = |result, count| format!("ordereddeployment_resumes_total{{result=\"{result}\"}} {count}\n");
@@ -92,61 +91,11 @@ async fn a_resume_with_another_id_is_ignored_and_the_right_one_continues() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_point_after_deletes_its_pod_and_no_later_one() {
-    let cluster = Cluster::start().await;
-    let (pod, gone) = paused_at_the_third(&cluster, "after").await;
-    let view = cluster.view().await;
-    let hold = view.status().hold.unwrap();
-    assert_eq!((hold.pod.as_str(), hold.point), (pod.as_str(), PausePoint::After));
-    assert!(gone.contains(&pod));
-    assert_eq!((gone.len(), view.updated().len()), (3, 3));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timed_pause_ends_by_itself() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
-    cluster.prioritise(&pods[1], 7).await;
-    cluster.annotate(&pods[1], annotation::PAUSE_POINT, "true").await;
-    cluster.annotate(&pods[1], annotation::PAUSE_DURATION, "10m").await;
-    cluster.set_image("web:2").await;
-    cluster.until_held().await;
-    cluster.pass(Duration::from_secs(590)).await;
-    assert!(cluster.view().await.status().hold.is_some());
-    cluster.pass(Duration::from_secs(30)).await;
-    cluster.until("it is complete", |view| view.is_complete() && view.updated().len() == 4).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn removing_the_annotation_ends_the_hold() {
-    let cluster = Cluster::start().await;
-    let (pod, _) = paused_at_the_third(&cluster, "before").await;
-    cluster.annotate(&pod, annotation::PAUSE_POINT, serde_json::Value::Null).await;
-    cluster.until("it is complete", |view| view.is_complete() && view.updated().len() == 10).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_pod_lost_in_a_hold_is_replaced_in_its_own_revision() {
-    let cluster = Cluster::start().await;
-    let (pod, _) = paused_at_the_third(&cluster, "before").await;
-    let view = cluster.view().await;
-    let updated = names(&view.updated());
-    let old =
-        view.active().iter().map(ResourceExt::name_any).find(|name| !updated.contains(name) && *name != pod);
-    cluster.pods().delete(&old.unwrap(), &kube::api::DeleteParams::default()).await.unwrap();
-    cluster.pass(Duration::from_secs(30)).await;
-    let view = cluster.view().await;
-    assert!(is_held_with_ten_available_pods(&view), "{view:#?}");
-    assert_eq!(view.updated().len(), 2);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_malformed_value_has_one_warning_and_pauses_nothing() {
-    let mut cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 2})).await);
+    let (mut cluster, pods) = Cluster::with_pods(2).await;
     cluster.annotate(&pods[0], annotation::PAUSE_POINT, "Before").await;
     cluster.set_image("web:2").await;
-    cluster.until("it is complete", |view| view.is_complete() && view.updated().len() == 2).await;
+    cluster.until_out(2).await;
     let messages = cluster.events_of(reason::MALFORMED_ANNOTATION).await;
     assert_eq!(messages.len(), 1, "{messages:#?}");
     assert!(
@@ -159,15 +108,14 @@ async fn a_malformed_value_has_one_warning_and_pauses_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unknown_annotation_has_one_warning_on_a_pod_and_on_the_object() {
-    let mut cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 2})).await);
+    let (mut cluster, pods) = Cluster::with_pods(2).await;
     cluster.annotate(&pods[0], "ordereddeployment.io/pausepoint", "before").await;
     cluster.annotate(&pods[1], annotation::BUDGET_RECOUNT, "then").await;
     let patch =
         json!({"metadata": {"annotations": {"ordereddeployment.io/adoptin": "x", "example.com/a": "b"}}});
     cluster.patch(patch).await;
     cluster.set_image("web:2").await;
-    cluster.until("it is complete", |view| view.is_complete() && view.updated().len() == 2).await;
+    cluster.until_out(2).await;
     let mut messages = cluster.events_of(reason::MALFORMED_ANNOTATION).await;
     messages.sort();
     let unknown = |of: &str, key: &str, known: &str| {

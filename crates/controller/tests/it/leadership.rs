@@ -98,8 +98,7 @@ async fn a_leader_that_ends_during_a_renewal_releases_the_lease() {
 
 /// How many requests for pods a controller sends in ten minutes of this, and whether it works a minute after.
 async fn asks(fault: impl Fn(&RequestInfo) -> RequestFault + Send + 'static) -> usize {
-    let mut cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 2})).await;
+    let (mut cluster, _) = Cluster::with_pods(2).await;
     cluster.kill();
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
@@ -134,15 +133,9 @@ async fn a_watch_that_fails_for_long_asks_rarely_whatever_the_cause_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_whose_version_is_too_old_lists_again() {
-    let mut cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 2})).await;
+    let (mut cluster, _) = Cluster::with_pods(2).await;
     cluster.kill();
-    // Each list succeeds, and the watch after it is refused.
-    cluster.faults.rule(
-        |info| {
-            if info.is_watch() { RequestFault::Response(410) } else { RequestFault::None }
-        },
-    );
+    // Each list succeeds, andthewatchafteritisrefused.cluster.faults.when(|info| info.is_watch(), || RequestFault::Response(410));
     cluster.start_controller();
     cluster.pass(Duration::from_secs(10)).await;
     cluster.scale(3).await;

@@ -25,9 +25,7 @@ fn spec(name: &str, image: &str) -> Value {
 async fn objects_behind_a_hanging_webhook_do_not_block_others() {
     let cluster = Cluster::start().await;
     let webhook = Duration::from_secs(30);
-    cluster.faults.rule(move |info| {
-        if info.creates_pod("slow:1") { RequestFault::Delay(webhook) } else { RequestFault::None }
-    });
+    cluster.faults.when(move |info| info.creates_pod("slow:1"), move || RequestFault::Delay(webhook));
     for number in 0..20 {
         let name = format!("slow-{number}");
         cluster.deploy_as(&name, spec(&name, "slow:1")).await;
@@ -43,13 +41,10 @@ async fn objects_behind_a_hanging_webhook_do_not_block_others() {
 async fn after_retry_after_no_request_for_that_object_is_sent_until_the_wait_is_over() {
     let cluster = Cluster::start().await;
     let mut shed = false;
-    cluster.faults.rule(move |info| {
-        if info.creates_pod("busy:1") && !std::mem::replace(&mut shed, true) {
-            RequestFault::Shed(20)
-        } else {
-            RequestFault::None
-        }
-    });
+    cluster.faults.when(
+        move |info| info.creates_pod("busy:1") && !std::mem::replace(&mut shed, true),
+        move || RequestFault::Shed(20),
+    );
     cluster.deploy_as("busy", spec("busy", "busy:1")).await;
     cluster.pass(Duration::from_secs(2)).await;
     let from = cluster.mark();
@@ -109,13 +104,10 @@ async fn a_large_object_with_slow_deletes_does_not_block_others_and_is_scaled_ba
         cluster.pass(Duration::from_secs(5)).await;
     }
     let webhook = Duration::from_secs(20);
-    cluster.faults.rule(move |info| {
-        if info.is(&http::Method::DELETE, "/pods/large-") {
-            RequestFault::Delay(webhook)
-        } else {
-            RequestFault::None
-        }
-    });
+    cluster.faults.when(
+        move |info| info.is(&http::Method::DELETE, "/pods/large-"),
+        move || RequestFault::Delay(webhook),
+    );
     let scale = |replicas: i32| {
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
         let api = cluster.deployments();

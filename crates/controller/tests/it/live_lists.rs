@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use kube::ResourceExt;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use ordereddeployment_sandbox::Record;
 use serde_json::json;
 
@@ -50,7 +50,7 @@ async fn scale(cluster: &Cluster, name: &str, replicas: usize) {
 
 /// How many ready pods each of so many objects has.
 async fn ready(cluster: &Cluster, count: usize) -> Vec<usize> {
-    let pods = cluster.pods().list(&ListParams::default()).await.unwrap().items;
+    let pods = cluster.all_pods().await;
     let is_active = |pod: &&k8s_openapi::api::core::v1::Pod| pod.metadata.deletion_timestamp.is_none();
     let of = |number| pods.iter().filter(move |pod| pod.labels().get("app") == Some(&name(number)));
     (0..count).map(|number| of(number).filter(is_active).filter(|pod| is_ready(pod)).count()).collect()
@@ -85,13 +85,9 @@ async fn started(replicas: usize) -> Cluster {
     deploy_many(&cluster, MANY, replicas).await;
     until_ready(&cluster, MANY, replicas).await;
     cluster.pass(Duration::from_secs(30)).await;
-    cluster.faults.rule(|info| {
-        if info.is(&Method::GET, PODS) {
-            RequestFault::DelayAnswer(Duration::from_secs(1))
-        } else {
-            RequestFault::None
-        }
-    });
+    cluster
+        .faults
+        .when(|info| info.is(&Method::GET, PODS), || RequestFault::DelayAnswer(Duration::from_secs(1)));
     cluster
 }
 
@@ -127,9 +123,7 @@ async fn a_list_that_began_before_an_object_asked_does_not_serve_it() {
     let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
     // From now on only live reads show what is written to pods.
     cluster.sandbox.delay_watch("pods", Duration::from_secs(3600));
-    cluster.faults.rule(|info| {
-        if is_shared(info) { RequestFault::DelayAnswer(Duration::from_secs(5)) } else { RequestFault::None }
-    });
+    cluster.faults.when(|info| is_shared(info), || RequestFault::DelayAnswer(Duration::from_secs(5)));
     let mark = cluster.mark();
     scale_many(&cluster, MANY, 1).await;
     while lists(&cluster, mark, "pods", PODS).1 == 0 {
@@ -148,13 +142,10 @@ async fn a_list_that_began_before_an_object_asked_does_not_serve_it() {
 async fn a_shared_list_that_is_shed_delays_all_objects_that_wait_for_it() {
     let cluster = started(2).await;
     let mut shed = false;
-    cluster.faults.rule(move |info| {
-        if is_shared(info) && !std::mem::replace(&mut shed, true) {
-            RequestFault::Shed(20)
-        } else {
-            RequestFault::None
-        }
-    });
+    cluster.faults.when(
+        move |info| is_shared(info) && !std::mem::replace(&mut shed, true),
+        move || RequestFault::Shed(20),
+    );
     let errors = || {
         cluster.metrics.render().unwrap().lines().find_map(|line| {
             let count = line.strip_prefix("ordereddeployment_reconciles_total{result=\"error\"} ")?;

@@ -114,7 +114,7 @@ impl Bench {
     /// The costs of the pods of that pool, written by the controller or by another client.
     async fn costs(&self, pool: &str) -> Vec<Option<String>> {
         self.wait_for_controller().await;
-        let pods = self.cluster.pods().list(&ListParams::default()).await.unwrap().items;
+        let pods = self.cluster.all_pods().await;
         let pods = pods.iter().filter(|pod| pod.name_any().starts_with(pool));
         pods.map(|pod| pod.annotations().get(annotation::POD_DELETION_COST).cloned()).collect()
     }
@@ -166,7 +166,7 @@ async fn a_change_of_a_node_a_rule_or_the_deployments_labels_takes_effect() {
     let api: Api<ConfigMap> = bench.api();
     api.delete("costs", &DeleteParams::default()).await.unwrap();
     bench.all_have("inference", None).await;
-    let pods = bench.cluster.pods().list(&ListParams::default()).await.unwrap().items;
+    let pods = bench.cluster.all_pods().await;
     assert!(pods.iter().all(|pod| !pod.annotations().contains_key(annotation::NODE_COST)));
 }
 
@@ -174,7 +174,7 @@ async fn a_change_of_a_node_a_rule_or_the_deployments_labels_takes_effect() {
 async fn a_cost_of_another_client_is_left_alone_also_if_it_replaced_ours() {
     let bench = Bench::start().await;
     bench.all_have("hybrid", Some("-100")).await;
-    let pods = bench.cluster.pods().list(&ListParams::default()).await.unwrap().items;
+    let pods = bench.cluster.all_pods().await;
     for pod in &pods {
         bench.cluster.annotate(&pod.name_any(), annotation::POD_DELETION_COST, "42").await;
     }

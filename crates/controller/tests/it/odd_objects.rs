@@ -8,7 +8,7 @@ use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::{annotation, reason};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, names};
+use crate::cluster::Cluster;
 
 fn raw(cluster: &Cluster) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("ordereddeployment.io", "v1alpha1", "OrderedDeployment");
@@ -76,8 +76,7 @@ async fn an_annotation_with_a_malformed_duration_stops_no_rollout() {
 
 #[tokio::test(start_paused = true)]
 async fn a_set_that_becomes_undecodable_does_not_count_as_gone_with_its_pods() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
+    let (cluster, pods) = Cluster::with_pods(4).await;
     cluster.annotate(&pods[1], annotation::PAUSE_POINT, "before").await;
     cluster.prioritise(&pods[0], 5).await;
     cluster.set_image("web:2").await;

@@ -62,8 +62,8 @@ async fn wake(cluster: &Cluster) {
 
 /// How many owner references the objects have, by kind: sets, pods.
 async fn owners(cluster: &Cluster) -> (usize, usize) {
-    let sets = cluster.sets().list(&ListParams::default()).await.unwrap().items;
-    let pods = cluster.pods().list(&ListParams::default()).await.unwrap().items;
+    let sets = cluster.all_sets().await;
+    let pods = cluster.all_pods().await;
     let count = |owners: Vec<usize>| owners.into_iter().sum();
     (
         count(sets.iter().map(|set| set.owner_references().len()).collect()),
@@ -79,8 +79,7 @@ fn writes(cluster: &Cluster, mark: usize) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_read_live_as_terminating_adopts_nothing_before_the_watch_shows_it() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 3})).await;
+    let (cluster, _) = Cluster::with_pods(3).await;
     cluster.sandbox.delay_watch("ordereddeployments", Duration::from_secs(60));
     let from = cluster.mark();
     mark(&cluster.client).await;
@@ -92,8 +91,7 @@ async fn an_object_read_live_as_terminating_adopts_nothing_before_the_watch_show
 
 #[tokio::test(start_paused = true)]
 async fn a_set_released_while_the_object_is_read_is_not_adopted() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 3})).await;
+    let (cluster, _) = Cluster::with_pods(3).await;
     cluster.sandbox.delay_watch("ordereddeployments", Duration::from_secs(60));
     cluster.sandbox.delay_watch("orderedreplicasets", Duration::from_secs(60));
     wake(&cluster).await;
@@ -111,8 +109,7 @@ async fn a_set_released_while_the_object_is_read_is_not_adopted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_released_by_a_set_that_is_being_deleted_is_not_adopted() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 3})).await;
+    let (cluster, _) = Cluster::with_pods(3).await;
     cluster.sandbox.delay_watch("ordereddeployments", Duration::from_secs(60));
     cluster.sandbox.delay_watch("orderedreplicasets", Duration::from_secs(60));
     wake(&cluster).await;
@@ -123,8 +120,8 @@ async fn a_pod_released_by_a_set_that_is_being_deleted_is_not_adopted() {
     });
     cluster.pass(Duration::from_secs(80)).await;
     // The set does not change; the controller has not adopted the pods for it.
-    let set = cluster.sets().list(&ListParams::default()).await.unwrap().items.remove(0);
-    let pods = cluster.pods().list(&ListParams::default()).await.unwrap().items;
+    let set = cluster.all_sets().await.remove(0);
+    let pods = cluster.all_pods().await;
     let taken =
         |pod: &&Pod| pod.owner_references().iter().any(|owner| Some(&owner.uid) == set.uid().as_ref());
     assert_eq!(pods.iter().filter(taken).count(), 0);
@@ -132,8 +129,7 @@ async fn a_pod_released_by_a_set_that_is_being_deleted_is_not_adopted() {
 
 #[tokio::test(start_paused = true)]
 async fn adoptions_end_once_the_watch_shows_that_the_object_is_being_deleted() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 20})).await;
+    let (cluster, _) = Cluster::with_pods(20).await;
     cluster.faults.rule(|info| {
         use crate::fault_injector::RequestFault;
         if info.patches_pod() { RequestFault::Delay(Duration::from_secs(1)) } else { RequestFault::None }

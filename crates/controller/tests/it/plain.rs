@@ -61,7 +61,7 @@ async fn patch(cluster: &Cluster, patch: Value) {
 
 /// One action of a user.
 async fn act(cluster: &Cluster, rng: &mut StdRng) {
-    let pods = cluster.pods().list(&ListParams::default()).await.unwrap().items;
+    let pods = cluster.all_pods().await;
     let active: Vec<String> = pods
         .iter()
         .filter(|pod| pod.metadata.deletion_timestamp.is_none())
@@ -149,7 +149,7 @@ async fn finish(cluster: &Cluster) -> Result<(), String> {
         let status = deployment.status.clone().unwrap_or_default();
         let sets: Api<ReplicaSet> = Api::default_namespaced(cluster.client.clone());
         let sets = sets.list(&ListParams::default()).await.unwrap().items;
-        let pods = cluster.pods().list(&ListParams::default()).await.unwrap().items;
+        let pods = cluster.all_pods().await;
         let size = |set: &ReplicaSet| set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
         let sized = |set: &ReplicaSet| {
             let own = pods.iter().filter(|pod| {

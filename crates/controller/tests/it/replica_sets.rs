@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Method;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::{annotation, condition, reason};
 use serde_json::json;
@@ -34,7 +34,7 @@ async fn deployed(cluster: &Cluster) -> Vec<Pod> {
 }
 
 async fn pods(cluster: &Cluster) -> Vec<Pod> {
-    cluster.pods().list(&ListParams::default()).await.unwrap().items
+    cluster.all_pods().await
 }
 
 async fn roll_out(cluster: &Cluster) {
@@ -70,7 +70,7 @@ async fn if_the_deployment_cannot_be_paused_lost_pods_are_replaced_and_users_are
     let new: Vec<_> = now.iter().filter(|name| !old.contains(name)).collect();
     // The Deployment controller goes on, and the old pods wait.
     assert_eq!((now.len(), new.len()), (8, 4));
-    cluster.pods().delete(new[0], &DeleteParams::default()).await.unwrap();
+    cluster.delete_pod(new[0]).await;
     cluster.pass(Duration::from_secs(60)).await;
     let after = names(&pods(&cluster).await);
     assert!(
@@ -113,7 +113,7 @@ async fn sets_without_a_deployment_are_found_by_a_list_too() {
         });
         sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
     };
-    let pods = async || cluster.pods().list(&ListParams::default()).await.unwrap().items.len();
+    let pods = async || cluster.all_pods().await.len();
     cluster.pass(Duration::from_secs(5)).await;
     cluster.sandbox.delay_watch("replicasets", Duration::from_secs(3600));
     create("missed").await;
@@ -128,5 +128,5 @@ async fn sets_without_a_deployment_are_found_by_a_list_too() {
     create("earlier").await;
     cluster.start_controller();
     cluster.pass(Duration::from_secs(5)).await;
-    assert_eq!(cluster.pods().list(&ListParams::default()).await.unwrap().items.len(), 4);
+    assert_eq!(cluster.all_pods().await.len(), 4);
 }

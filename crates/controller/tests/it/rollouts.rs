@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams};
 use ordereddeployment_api::names::reason;
 use serde_json::json;
 
-use crate::cluster::{Cluster, View, line, names};
+use crate::cluster::{Cluster, View, line};
 
 #[tokio::test(start_paused = true)]
 async fn a_new_deployment_reaches_its_replicas_and_reports_it() {
@@ -22,7 +20,7 @@ async fn a_new_deployment_reaches_its_replicas_and_reports_it() {
         (Some(3), Some(3), Some(3))
     );
     assert_eq!(status.selector.as_deref(), Some("app=web"));
-    let sets = cluster.sets().list(&ListParams::default()).await.unwrap().items;
+    let sets = cluster.all_sets().await;
     assert_eq!(sets.len(), 1);
     let set = sets[0].status.clone().unwrap();
     assert_eq!((sets[0].spec.replicas, set.replicas, set.available_replicas), (3, Some(3), Some(3)));
@@ -44,8 +42,7 @@ fn within_bounds(view: &View) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_rollout_deletes_by_priority_within_its_bounds() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({})).await);
+    let (cluster, pods) = Cluster::with_pods(10).await;
     let priorities =
         BTreeMap::from([(&pods[7], 5), (&pods[2], 5), (&pods[4], 3), (&pods[0], -2), (&pods[9], 1)]);
     for (pod, priority) in &priorities {
@@ -68,74 +65,8 @@ async fn a_rollout_deletes_by_priority_within_its_bounds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_pod_is_replaced() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
-    cluster.pods().delete(&pods[1], &DeleteParams::default()).await.unwrap();
-    let view =
-        cluster.until("there are four again", |view| view.active().len() == 4 && view.is_complete()).await;
-    assert!(!names(&view.active()).contains(&pods[1]));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_undo_uses_the_old_set_again() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 3})).await;
-    let first = cluster.view().await.status().rollout.unwrap();
-    cluster.set_image("web:2").await;
-    cluster
-        .until("the second is out", |view| view.is_complete() && view.status().rollout.unwrap().revision == 2)
-        .await;
-    cluster.set_image("web:1").await;
-    let view = cluster
-        .until("the first is back", |view| view.is_complete() && view.status().rollout.unwrap().revision == 3)
-        .await;
-    assert_eq!(view.status().rollout.unwrap().template_hash, first.template_hash);
-    assert_eq!(cluster.sets().list(&ListParams::default()).await.unwrap().items.len(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn recreate_deletes_all_before_it_creates_any() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 4, "strategy": {"type": "Recreate"}})).await;
-    cluster.set_image("web:2").await;
-    let view = cluster
-        .until("the rollout is complete", |view| {
-            let old = view.pods.len() - view.updated().len();
-            assert!(old == 0 || view.updated().is_empty(), "old and new at the same time");
-            view.is_complete() && view.updated().len() == 4
-        })
-        .await;
-    assert_eq!(view.active().len(), 4);
-}
-
-#[tokio::test(start_paused = true)]
-async fn history_keeps_as_many_old_sets_as_the_limit_says() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 1, "revisionHistoryLimit": 1})).await;
-    for version in 2..=4 {
-        cluster.set_image(&format!("web:{version}")).await;
-        let revision = |view: &View| view.status().rollout.map(|rollout| rollout.revision);
-        cluster.until("it is out", |view| view.is_complete() && revision(view) == Some(version)).await;
-    }
-    cluster.pass(Duration::from_secs(5)).await;
-    let mut revisions: Vec<String> = cluster
-        .sets()
-        .list(&ListParams::default())
-        .await
-        .unwrap()
-        .items
-        .iter()
-        .map(|set| set.annotations()["ordereddeployment.io/revision"].clone())
-        .collect();
-    revisions.sort();
-    assert_eq!(revisions, ["3", "4"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_complete_deployment_costs_no_writes() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 5})).await;
+    let (cluster, _) = Cluster::with_pods(5).await;
     cluster.pass(Duration::from_secs(60)).await;
     let mark = cluster.mark();
     cluster.pass(Duration::from_secs(3600)).await;
@@ -149,10 +80,9 @@ async fn a_complete_deployment_costs_no_writes() {
 
 /// The trace of a whole rollout: every request that the server answered.
 async fn trace() -> Vec<String> {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({})).await;
+    let (cluster, _) = Cluster::with_pods(10).await;
     cluster.set_image("web:2").await;
-    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 10).await;
+    cluster.until_out(10).await;
     cluster.sandbox.requests().iter().map(line).collect()
 }
 
@@ -173,7 +103,7 @@ async fn a_hundred_pods_roll_in_batches() {
     cluster.deployed(json!({"replicas": 100, "strategy": bounds})).await;
     let mark = cluster.mark();
     cluster.set_image("web:2").await;
-    let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 100).await;
+    let view = cluster.until_out(100).await;
     assert_eq!(view.active().len(), 100);
     assert_eq!(cluster.asked(mark, "create", "pods").len(), 100);
     assert_eq!(cluster.deleted(mark).len(), 100);
@@ -191,7 +121,7 @@ async fn old_pods_go_while_many_new_ones_are_created() {
     cluster.until("two are updated", |view| view.updated().len() == 2).await;
     let mark = cluster.mark();
     cluster.patch(json!({"spec": {"strategy": strategy("100%", "50%")}})).await;
-    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 200).await;
+    cluster.until_out(200).await;
     let requests = cluster.sandbox.requests().into_iter().skip(mark);
     let of_pods = requests.filter(|one| one.plural == "pods" && one.subresource.is_none());
     let own = of_pods.filter(|one| one.user_agent.starts_with("ordered-controller-manager"));

@@ -36,7 +36,7 @@ pub async fn attack(cluster: &Cluster, family: Family) {
     namespaces.create(&PostParams::default(), &namespace).await.unwrap();
     let (group, set_kind) = (family.api_version(), family.set_kind());
     let owner = |kind: &str, name: &str, uid: &Option<String>| json!([{"apiVersion": group, "kind": kind, "name": name, "uid": uid, "controller": true}]);
-    let victim = &cluster.pods().list(&ListParams::default()).await.unwrap().items[0];
+    let victim = &cluster.all_pods().await[0];
     let (labels, set) = (victim.labels(), &victim.owner_references()[0]);
     let deployment = api(cluster, "default", group, family.deployment_kind()).get("web").await.unwrap().uid();
     let pod = json!({"containers": [{"name": "main", "image": "attacker:1"}]});
@@ -97,7 +97,7 @@ async fn history(family: Family, is_attacked: bool) -> Vec<String> {
     object.as_object_mut().unwrap().extend(kind.as_object().unwrap().clone());
     create(&deployments, object).await;
     cluster.pass(Duration::from_secs(60)).await;
-    let pods = names(&cluster.pods().list(&ListParams::default()).await.unwrap().items);
+    let pods = names(&cluster.all_pods().await);
     for (pod, priority) in pods.iter().zip(1..) {
         cluster.prioritise(pod, priority).await;
     }
@@ -107,7 +107,7 @@ async fn history(family: Family, is_attacked: bool) -> Vec<String> {
         attack(&cluster, family).await;
     }
     cluster.pass(Duration::from_secs(30)).await;
-    cluster.pods().delete(&pods[0], &DeleteParams::default()).await.unwrap();
+    cluster.delete_pod(&pods[0]).await;
     cluster.pass(Duration::from_secs(60)).await;
     for spec in [json!({"replicas": 3}), json!({"template": {"spec": containers("web:2")}})] {
         let patch = Patch::Merge(json!({"spec": spec}));
@@ -129,7 +129,7 @@ async fn history(family: Family, is_attacked: bool) -> Vec<String> {
             format!("{} {} {place:?} {:?} {}", record.verb, record.plural, record.subresource, record.code)
         })
         .collect();
-    let mut left = cluster.pods().list(&ListParams::default()).await.unwrap().items;
+    let mut left = cluster.all_pods().await;
     left.retain(|pod| pod.metadata.deletion_timestamp.is_none());
     history.extend(left.iter().map(|pod| format!("{:?}", pod.spec.as_ref().unwrap().containers[0].image)));
     let events: Api<Event> = Api::default_namespaced(cluster.client.clone());

@@ -9,7 +9,7 @@ use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{annotation, condition, reason};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, View, names};
+use crate::cluster::{Cluster, View};
 
 const NAME: &str = "ordereddeployments.ordereddeployment.io";
 
@@ -31,8 +31,7 @@ fn stalled(view: &View) -> Option<(String, String)> {
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_the_server_drops_stalls_the_rollout_until_the_crd_is_updated() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
+    let (cluster, pods) = Cluster::with_pods(4).await;
     let hold = std::sync::Mutex::new(Value::Null);
     status_schema(&cluster, |fields| {
         *hold.lock().unwrap() = fields.as_object_mut().unwrap().remove("hold").unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::Method;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::DeleteParams;
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
 use serde_json::{Value, json};
@@ -27,13 +27,9 @@ fn condition_of(view: &View, type_: &str) -> Option<(String, String)> {
 #[tokio::test(start_paused = true)]
 async fn a_create_as_slow_as_a_webhook_may_be_succeeds() {
     let cluster = Cluster::start().await;
-    cluster.faults.rule(|info| {
-        if info.is(&Method::POST, "/pods") {
-            RequestFault::Delay(Duration::from_secs(30))
-        } else {
-            RequestFault::None
-        }
-    });
+    cluster
+        .faults
+        .when(|info| info.is(&Method::POST, "/pods"), || RequestFault::Delay(Duration::from_secs(30)));
     let mark = cluster.mark();
     cluster.deployed(json!({"replicas": 2})).await;
     assert_eq!(cluster.asked(mark, "create", "pods").len(), 2);
@@ -61,9 +57,7 @@ async fn a_dry_run_without_an_answer_is_reported_and_stops_only_what_needs_it() 
         let cluster = Cluster::start().await;
         let spec = json!({"replicas": 4, "strategy": bounds(0, 1), "progressDeadlineSeconds": 60});
         let pods = names(&cluster.deployed(spec).await);
-        cluster.faults.rule(move |info| {
-            if info.is_dry_run() { RequestFault::Response(fate) } else { RequestFault::None }
-        });
+        cluster.faults.when(move |info| info.is_dry_run(), move || RequestFault::Response(fate));
         let mark = cluster.mark();
         cluster.set_image("web:2").await;
         cluster.pass(Duration::from_secs(90)).await;
@@ -80,40 +74,6 @@ async fn a_dry_run_without_an_answer_is_reported_and_stops_only_what_needs_it() 
         let view = cluster.until("it is out", out).await;
         assert_eq!(condition_of(&view, condition::REPLICA_FAILURE), None);
     }
-}
-
-/// Loses two of four old pods while creates of the new template fail.
-async fn old_pods_heal(fate: impl Fn() -> RequestFault + Send + 'static) {
-    let cluster = Cluster::start().await;
-    let spec = json!({"replicas": 4, "strategy": bounds(0, 1), "progressDeadlineSeconds": 200});
-    let pods = names(&cluster.deployed(spec).await);
-    cluster.faults.rule(move |info| if info.creates_pod("web:2") { fate() } else { RequestFault::None });
-    cluster.set_image("web:2").await;
-    cluster.pass(Duration::from_secs(5)).await;
-    for pod in &pods[..2] {
-        cluster.pods().delete(pod, &DeleteParams::default()).await.unwrap();
-    }
-    cluster.pass(Duration::from_secs(180)).await;
-    let view = cluster.view().await;
-    assert_eq!((view.available(), view.updated().len()), (3, 0), "{:#?}", view.status());
-    assert_eq!(view.status().available_replicas, Some(3));
-    assert_eq!(condition_of(&view, condition::REPLICA_FAILURE).unwrap().0, reason::FAILED_CREATE);
-    cluster.pass(Duration::from_secs(240)).await;
-    let view = cluster.view().await;
-    let Some((stalled, _)) = condition_of(&view, condition::STALLED) else { panic!("{:#?}", view.status()) };
-    assert_eq!(stalled, reason::PROGRESS_DEADLINE_EXCEEDED);
-    cluster.faults.clear();
-    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 4).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn old_pods_heal_while_admission_fails_for_the_new_template() {
-    old_pods_heal(|| RequestFault::Response(500)).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn old_pods_heal_while_admission_gives_no_answer_for_the_new_template() {
-    old_pods_heal(|| RequestFault::NoResponse).await;
 }
 
 /// The request as a mutating webhook changes it.
@@ -141,7 +101,7 @@ async fn strays(change: fn(&mut Value), missing: &str) {
         real.len()
     };
     assert_eq!(made(&cluster), 1, "no more than it takes to see");
-    let pod = cluster.pods().list(&ListParams::default()).await.unwrap().items.remove(0);
+    let pod = cluster.all_pods().await.remove(0);
     let (why, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
     assert_eq!(why, reason::FAILED_CREATE);
     assert!(message.contains(&pod.name_any()) && message.contains(missing), "{message}");
@@ -164,31 +124,6 @@ async fn pods_that_come_back_without_their_owner_are_not_created_endlessly() {
     strays(owner, "owner reference").await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn sets_that_come_back_without_their_owner_are_not_created_endlessly() {
-    let cluster = Cluster::start().await;
-    cluster.faults.rule(|info| {
-        if !info.is(&Method::POST, "/orderedreplicasets") {
-            return RequestFault::None;
-        }
-        let mut set = info.body.clone();
-        set["metadata"]["ownerReferences"] = json!([]);
-        set["metadata"]["labels"] = json!({"other": "x"});
-        RequestFault::Mutate(set)
-    });
-    cluster.deploy(json!({"replicas": 2})).await;
-    cluster.pass(Duration::from_secs(300)).await;
-    let sets = || async { cluster.sets().list(&ListParams::default()).await.unwrap().items.len() };
-    assert_eq!(sets().await, 1);
-    assert_eq!(
-        condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap().0,
-        reason::FAILED_CREATE
-    );
-    cluster.faults.clear();
-    cluster.until("there are two", |view| view.is_complete() && view.available() == 2).await;
-    assert_eq!(sets().await, 2, "the first one keeps the name that it has");
-}
-
 /// The sets that are created, as a webhook changes them.
 async fn stray_sets(change: fn(&mut Value), word: &str) -> Cluster {
     let cluster = Cluster::start().await;
@@ -205,7 +140,7 @@ async fn stray_sets(change: fn(&mut Value), word: &str) -> Cluster {
     let mark = cluster.mark();
     cluster.deploy(json!({"replicas": 2})).await;
     cluster.pass(Duration::from_secs(600)).await;
-    let sets = cluster.sets().list(&ListParams::default()).await.unwrap().items.len();
+    let sets = cluster.all_sets().await.len();
     assert!((1..=2).contains(&sets), "{sets}");
     assert!(cluster.asked(mark, "create", "pods").iter().all(|asked| asked.path.contains("dryRun")));
     let (why, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
@@ -213,6 +148,18 @@ async fn stray_sets(change: fn(&mut Value), word: &str) -> Cluster {
     assert!(message.contains(word), "{message}");
     cluster.faults.clear();
     cluster
+}
+
+#[tokio::test(start_paused = true)]
+async fn sets_that_come_back_without_their_owner_are_not_created_endlessly() {
+    let change = |set: &mut Value| {
+        set["metadata"]["ownerReferences"] = json!([]);
+        set["metadata"]["labels"] = json!({"other": "x"});
+    };
+    let cluster = stray_sets(change, "owner reference").await;
+    assert_eq!(cluster.all_sets().await.len(), 1);
+    cluster.until("there are two", |view| view.is_complete() && view.available() == 2).await;
+    assert_eq!(cluster.all_sets().await.len(), 2, "the first one keeps the name that it has");
 }
 
 #[tokio::test(start_paused = true)]
@@ -230,7 +177,7 @@ async fn no_pod_is_created_in_a_set_that_does_not_select_it() {
         set["spec"]["template"]["metadata"]["labels"]["pod-template-hash"] = json!("other");
     };
     let cluster = stray_sets(change, "does not select the pods of its own template").await;
-    let set = cluster.sets().list(&ListParams::default()).await.unwrap().items[0].name_any();
+    let set = cluster.all_sets().await[0].name_any();
     cluster.sets().delete(&set, &DeleteParams::default()).await.unwrap();
     cluster.until("there are two", |view| view.is_complete() && view.available() == 2).await;
 }
@@ -268,20 +215,16 @@ async fn set_changes_not_kept(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_size_of_a_set_that_is_not_kept_is_not_written_endlessly() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 2})).await;
-    let patch = json!({"spec": {"replicas": 3}});
-    set_changes_not_kept(cluster, "/spec/replicas", json!(2), patch, "spec.replicas (3)").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_min_ready_time_of_a_set_that_is_not_kept_is_not_written_endlessly() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 2})).await;
-    let patch = json!({"spec": {"replicas": 3, "minReadySeconds": 1}});
-    let field = "/spec/minReadySeconds";
-    set_changes_not_kept(cluster, field, json!(0), patch, "spec.minReadySeconds (1)").await;
+async fn a_size_or_a_min_ready_time_of_a_set_that_is_not_kept_is_not_written_endlessly() {
+    for (field, kept, more, told_of) in [
+        ("/spec/replicas", 2, json!({}), "spec.replicas (3)"),
+        ("/spec/minReadySeconds", 0, json!({"minReadySeconds": 1}), "spec.minReadySeconds (1)"),
+    ] {
+        let (cluster, _) = Cluster::with_pods(2).await;
+        let mut spec = more;
+        spec["replicas"] = json!(3);
+        set_changes_not_kept(cluster, field, json!(kept), json!({"spec": spec}), told_of).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -289,7 +232,7 @@ async fn a_revision_of_a_set_that_is_not_kept_is_not_written_endlessly() {
     let cluster = Cluster::start().await;
     let first = cluster.deployed(json!({"replicas": 3})).await.remove(0).spec.unwrap().containers.remove(0);
     cluster.set_image("web:2").await;
-    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+    cluster.until_out(3).await;
     let field = "/metadata/annotations/ordereddeployment.io~1revision";
     let patch = json!({"spec": {"template": {"spec": {"containers": [first]}}}});
     set_changes_not_kept(cluster, field, json!("1"), patch, "ordereddeployment.io/revision (\"3\")").await;
@@ -331,36 +274,21 @@ async fn conflicts(
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletes_refused_with_conflicts_are_not_retried_endlessly() {
+async fn requests_refused_with_conflicts_are_not_retried_endlessly() {
+    let spec = || json!({"replicas": 3});
+    let evict = json!({"replicas": 3, "podDeletion": "Evict"});
     let conflict = || RequestFault::Response(409);
-    conflicts(json!({"replicas": 3}), Method::DELETE, "/pods/", conflict, 2, reason::FAILED_DELETE).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn evictions_refused_with_conflicts_are_not_retried_endlessly() {
-    let spec = json!({"replicas": 3, "podDeletion": "Evict"});
-    let conflict = || RequestFault::Response(409);
-    conflicts(spec, Method::POST, "/eviction", conflict, 2, reason::FAILED_DELETE).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn changes_of_sets_refused_with_conflicts_are_not_retried_endlessly() {
-    let conflict = || RequestFault::Response(409);
-    let part = "/orderedreplicasets/";
-    conflicts(json!({"replicas": 3}), Method::PATCH, part, conflict, 4, reason::FAILED_CREATE).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn creates_whose_names_are_always_taken_are_not_retried_endlessly() {
-    let taken = || RequestFault::NameTaken;
-    conflicts(json!({"replicas": 3}), Method::POST, "/pods?", taken, 4, reason::FAILED_CREATE).await;
+    conflicts(spec(), Method::DELETE, "/pods/", conflict, 2, reason::FAILED_DELETE).await;
+    conflicts(evict, Method::POST, "/eviction", conflict, 2, reason::FAILED_DELETE).await;
+    conflicts(spec(), Method::PATCH, "/orderedreplicasets/", conflict, 4, reason::FAILED_CREATE).await;
+    // A name that is always taken.
+    conflicts(spec(), Method::POST, "/pods?", || RequestFault::NameTaken, 4, reason::FAILED_CREATE).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_status_refused_with_conflicts_is_not_written_endlessly() {
     for code in [409, 404] {
-        let cluster = Cluster::start().await;
-        cluster.deployed(json!({"replicas": 3})).await;
+        let (cluster, _) = Cluster::with_pods(3).await;
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&asked);
         cluster.faults.rule(move |info| {
@@ -378,6 +306,6 @@ async fn a_status_refused_with_conflicts_is_not_written_endlessly() {
         assert!((3..100).contains(&asked), "{asked}");
         assert!(cluster.mark() - mark < 600, "{}", cluster.mark() - mark);
         cluster.faults.clear();
-        cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+        cluster.until_out(3).await;
     }
 }
