@@ -1,10 +1,11 @@
 //! Real Helm, as a user runs it in the root of the repository, with separate settings.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
+
+use crate::kubectl::talk;
 
 /// Helm, with or without a cluster.
 pub struct Helm {
@@ -42,24 +43,10 @@ impl Helm {
         // Helm must not find a cluster of the user.
         let nowhere = self.home.path().join("kubeconfig");
         command.env("KUBECONFIG", self.kubeconfig.as_ref().unwrap_or(&nowhere));
-        let output = command
-            .args(arguments)
-            .current_dir(top())
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .output()
-            .await
-            .with_context(|| {
-                format!(
-                    "{} does not start: set HELM to what `cargo xtask helm` prints, or to Helm 3.6 or newer",
-                    self.program.display()
-                )
-            })?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if !output.status.success() {
-            bail!("helm {}: {}{}", arguments.join(" "), text(&output.stdout), text(&output.stderr));
-        }
-        Ok(text(&output.stdout))
+        command.args(arguments).current_dir(top());
+        let printed = talk(command, "").await?;
+        ensure!(printed.code == 0, "helm {}: {}{}", arguments.join(" "), printed.out, printed.err);
+        Ok(printed.out)
     }
 }
 

@@ -51,6 +51,14 @@ pub(crate) async fn client(text: &str, user_agent: &str) -> Result<Client> {
     Client::try_from(config).context("cannot make a client")
 }
 
+/// A client of a server with plain HTTP, without credentials.
+pub(crate) fn client_of(url: &str) -> Result<Client> {
+    let mut config = Config::new(url.parse().context("cannot read an address")?);
+    config.default_retry = false;
+    config.read_timeout = None;
+    Client::try_from(config).context("cannot make a client")
+}
+
 /// Writes a file that only its owner can read: it contains a token.
 pub(crate) fn write_private(file: &Path, text: &str) -> Result<()> {
     use std::io::Write;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, ensure};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
@@ -52,31 +52,42 @@ impl Kubectl {
 
     /// Runs kubectl with this standard input.
     pub async fn run_with(&self, arguments: &[&str], input: &str) -> Result<String> {
-        let said = talk(self.command(arguments), input).await;
-        let said =
-            said.map_err(|error| anyhow!("{} {}: {error:#}", self.program.display(), arguments.join(" ")));
-        said.map(|(out, _)| out)
+        let printed = talk(self.command(arguments), input).await?;
+        let program = self.program.display();
+        ensure!(printed.code == 0, "{program} {}: {}{}", arguments.join(" "), printed.out, printed.err);
+        Ok(printed.out)
     }
 }
 
-/// Runs a command with this standard input. Returns its standard output and error; the error contains both.
-pub(crate) async fn talk(mut command: Command, input: &str) -> Result<(String, String)> {
-    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = piped
-        .kill_on_drop(true)
-        .spawn()
-        .context("it does not start (KUBECTL may name a kubectl, 1.24 or newer)")?;
+/// The output of a command and its exit code.
+#[derive(Clone, Debug)]
+pub struct Printed {
+    /// The exit code; -1 if a signal ended the command.
+    pub code: i32,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+/// Runs a command with this standard input.
+pub(crate) async fn talk(mut command: Command, input: &str) -> Result<Printed> {
+    let piped =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = piped.spawn().with_context(|| {
+        let program = command.as_std().get_program().to_string_lossy().into_owned();
+        format!(
+            "{program} does not start (KUBECTL may name a kubectl, 1.24 or newer; HELM a Helm, 3.6 or newer)"
+        )
+    })?;
     if let Some(mut stdin) = child.stdin.take() {
         // A command that fails early does not read its input.
         drop(stdin.write_all(input.as_bytes()).await);
     }
-    let output = child.wait_with_output().await.context("cannot wait for it")?;
+    let output = child.wait_with_output().await.context("cannot wait for a command")?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    if !output.status.success() {
-        bail!("{out}{err}");
-    }
-    Ok((out, err))
+    let code = output.status.code().unwrap_or(-1);
+    Ok(Printed { code, out: text(&output.stdout), err: text(&output.stderr) })
 }
 
 /// The program in `KUBECTL`, else kubectl in the PATH.

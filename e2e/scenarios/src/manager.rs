@@ -75,11 +75,6 @@ impl Manager {
         logged.with_context(|| format!("the controller does not log {words:?}"))?
     }
 
-    /// The number of lines that it has logged since the last call.
-    pub fn new_log_lines(&mut self) -> usize {
-        std::iter::from_fn(|| self.log.try_recv().ok()).count()
-    }
-
     /// Sends a signal, such as `TERM` or `STOP`.
     pub async fn signal(&self, name: &str) -> Result<()> {
         let id = self.child.id().context("the controller has ended already")?;

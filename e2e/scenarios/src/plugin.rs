@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use crate::TestCluster;
-use crate::kubectl::program;
+use crate::kubeconfig::write_private;
+use crate::kubectl::{program, talk};
 use crate::manager::beside_the_test;
+use crate::{Printed, TestCluster};
 
 /// The plugin, in a namespace, with a kubeconfig.
 #[derive(Clone, Debug)]
@@ -18,17 +19,6 @@ pub struct Plugin {
     path: OsString,
     kubeconfig: PathBuf,
     namespace: String,
-}
-
-/// The output of a command and its exit code.
-#[derive(Clone, Debug)]
-pub struct Printed {
-    /// The exit code; -1 if a signal ended the command.
-    pub code: i32,
-    /// Standard output.
-    pub out: String,
-    /// Standard error.
-    pub err: String,
 }
 
 impl TestCluster {
@@ -40,6 +30,15 @@ impl TestCluster {
     /// The plugin behind the proxy.
     pub fn plugin_behind_the_proxy(&self) -> Result<Plugin> {
         Plugin::new(self.behind_the_proxy(), &self.namespace)
+    }
+
+    /// The plugin with the token of this service account of the namespace.
+    pub async fn plugin_of_account(&self, account: &str) -> Result<Plugin> {
+        let plane = self.control_plane().context("the sandbox has no service accounts")?;
+        let kubeconfig = plane.kubeconfig_of_account(&self.namespace, account).await?;
+        let file = self.straight().with_file_name(format!("{account}.kubeconfig"));
+        write_private(&file, &kubeconfig)?;
+        Plugin::new(&file, &self.namespace)
     }
 }
 
@@ -66,7 +65,6 @@ impl Plugin {
         let mut command = Command::new(program());
         command.args(arguments).env("PATH", &self.path).env("KUBECONFIG", &self.kubeconfig);
         command.env("LANG", "C.UTF-8").env_remove("LC_ALL").kill_on_drop(true);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
@@ -83,18 +81,7 @@ impl Plugin {
 
     /// Runs kubectl with exactly these arguments and no namespace.
     pub async fn plain(&self, arguments: &[&str], input: &str) -> Result<Printed> {
-        let mut child = self.kubectl(arguments).spawn().context("kubectl does not start")?;
-        if let Some(mut stdin) = child.stdin.take() {
-            // A command need not read its input.
-            let _ = stdin.write_all(input.as_bytes()).await;
-        }
-        let output = child.wait_with_output().await.context("cannot wait for kubectl")?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok(Printed {
-            code: output.status.code().unwrap_or(-1),
-            out: text(&output.stdout),
-            err: text(&output.stderr),
-        })
+        talk(self.kubectl(arguments), input).await
     }
 
     /// The output of a command that must succeed.
@@ -118,7 +105,9 @@ impl Plugin {
     /// Starts a command that runs until an event ends it.
     pub fn start(&self, arguments: &[&str]) -> Result<Following> {
         let all = [&["ordered"], arguments, &["--namespace", &self.namespace]].concat();
-        let mut child = self.kubectl(&all).spawn().context("kubectl does not start")?;
+        let mut command = self.kubectl(&all);
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().context("kubectl does not start")?;
         let out = child.stdout.take().context("kubectl has no output")?;
         Ok(Following { child, lines: BufReader::new(out).lines() })
     }

@@ -1,29 +1,24 @@
 //! A real Prometheus: it scrapes the controller and evaluates the rules of the chart.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use bytes::Bytes;
+use anyhow::{Context, Result, ensure};
 use http::Request;
-use http_body_util::{BodyExt, Empty};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use kube::Client;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
 use crate::setting::TIMEOUT;
+use crate::{free_port, kubeconfig};
 
 /// A running Prometheus. Dropping it kills it.
 pub struct Prometheus {
     _child: Child,
     _folder: tempfile::TempDir,
-    client: Client<HttpConnector, Empty<Bytes>>,
-    address: String,
+    client: Client,
 }
 
 impl Prometheus {
@@ -45,8 +40,7 @@ impl Prometheus {
         }
         let program =
             std::env::var_os("PROMETHEUS").map_or_else(|| PathBuf::from("prometheus"), PathBuf::from);
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let address = format!("127.0.0.1:{}", port.context("no port is free")?.port());
+        let address = format!("127.0.0.1:{}", free_port()?);
         let child = Command::new(&program)
             .arg(format!("--config.file={}", folder.path().join("prometheus.yml").display()))
             .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
@@ -56,8 +50,8 @@ impl Prometheus {
             .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("{} does not start: set PROMETHEUS to it", program.display()))?;
-        let client = Client::builder(TokioExecutor::new()).build_http();
-        let started = Self { _child: child, _folder: folder, client, address };
+        let client = kubeconfig::client_of(&format!("http://{address}"))?;
+        let started = Self { _child: child, _folder: folder, client };
         started.until("answering", async || Ok(started.query("vector(1)").await.is_ok())).await?;
         Ok(started)
     }
@@ -111,15 +105,9 @@ impl Prometheus {
 
     async fn get(&self, what: &str, parameters: &[(&str, &str)]) -> Result<Value> {
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
-        let request =
-            Request::get(format!("http://{}/api/v1/{what}?{query}", self.address)).body(Empty::new())?;
-        let answer = self.client.request(request).await.context("Prometheus does not answer")?;
-        let body = answer.into_body().collect().await?.to_bytes();
-        let answer: Value = serde_json::from_slice(&body)
-            .with_context(|| format!("Prometheus said {}", String::from_utf8_lossy(&body)))?;
-        if answer["status"] != "success" {
-            bail!("Prometheus refuses {parameters:?}: {answer}");
-        }
+        let request = Request::get(format!("/api/v1/{what}?{query}")).body(Vec::new())?;
+        let answer: Value = self.client.request(request).await.context("Prometheus does not answer")?;
+        ensure!(answer["status"] == "success", "Prometheus refuses {parameters:?}: {answer}");
         Ok(answer["data"].clone())
     }
 }

@@ -56,6 +56,12 @@ async fn run(server: Server, setting: Setting, scenarios: &[(&'static str, Scena
     if server == Server::Real {
         println!("a control plane in {:.1?}", start.elapsed());
     }
+    run_on(&cluster, scenarios).await
+}
+
+/// Runs all scenarios at once on this cluster, on which their controller runs, each in its own namespace. Fails with the names of
+/// the failed scenarios.
+pub async fn run_on(cluster: &TestCluster, scenarios: &[(&'static str, Scenario)]) -> Result<(), String> {
     let running = scenarios.iter().enumerate().map(async |(index, (name, scenario))| {
         let start = Instant::now();
         let cluster = cluster.apart(&format!("{}-{}", cluster.namespace, index + 1)).await;
@@ -70,6 +76,14 @@ async fn run(server: Server, setting: Setting, scenarios: &[(&'static str, Scena
     });
     let failed: Vec<String> = join_all(running).await.into_iter().filter_map(Result::err).collect();
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+}
+
+/// Scenarios with their names, for [`run_on`].
+#[macro_export]
+macro_rules! scenarios {
+    ($($scenario:ident),+ $(,)?) => {
+        &[$((stringify!($scenario), (|cluster| Box::pin($scenario(cluster))) as $crate::Scenario)),+]
+    };
 }
 
 /// Defines tests for each `async fn(Server)`: `NAME::on_the_sandbox` and, with the feature `real-servers`,

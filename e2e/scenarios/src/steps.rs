@@ -1,16 +1,19 @@
 //! The actions of a user in a scenario, with real kubectl. The object is always `web` in the namespace of the scenario.
 
-use anyhow::{Context, Result, anyhow, ensure};
-use k8s_openapi::api::core::v1::ResourceQuota;
-use kube::{Api, ResourceExt};
-use ordereddeployment_api::OrderedDeployment;
-use ordereddeployment_api::names::annotation;
-use serde_json::{Value, json};
-use tokio::process::Command;
+use std::time::Duration;
 
-use crate::kubectl::talk;
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::core::v1::ResourceQuota;
+use kube::Api;
+use kube::api::PostParams;
+use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_api::names::{GROUP, annotation};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::TestCluster;
 use crate::request::KUBELET;
-use crate::{TestCluster, beside_the_test};
 
 impl TestCluster {
     /// Applies `web` with these fields of the spec. The defaults are six replicas of `web:1` and a maximum of one surge
@@ -25,7 +28,7 @@ impl TestCluster {
         self.apply(spec).await?;
         let replicas = self.deployments().get("web").await?.spec.replicas;
         self.complete("web", replicas).await?;
-        let names: Vec<_> = self.pods().await?.iter().map(ResourceExt::name_any).collect();
+        let names = self.names().await?;
         ensure!(i32::try_from(names.len()).ok() == Some(replicas), "complete with {names:?}");
         Ok(names)
     }
@@ -34,6 +37,13 @@ impl TestCluster {
     pub async fn patch(&self, patch: &Value) -> Result<()> {
         let patch = patch.to_string();
         self.kubectl.run(&["patch", "od", "web", "--type=merge", "-p", &patch]).await.map(drop)
+    }
+
+    /// Patches the status of `web`.
+    pub async fn patch_status(&self, status: &Value) -> Result<()> {
+        let patch = json!({"status": status}).to_string();
+        let patch = ["patch", "od", "web", "--subresource=status", "--type=merge", "-p", &patch];
+        self.kubectl.run(&patch).await.map(drop)
     }
 
     /// Starts a rollout.
@@ -62,28 +72,69 @@ impl TestCluster {
         self.annotate(pod, &format!("{}={side}", annotation::PAUSE_POINT)).await
     }
 
-    /// Sets a pod ready or not ready, as its kubelet would.
-    pub async fn set_ready(&self, pod: &str, ready: bool) -> Result<()> {
-        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let status = if ready { "True" } else { "False" };
-        let condition = json!({"type": "Ready", "status": status, "lastTransitionTime": now});
-        let patch = json!({"status": {"conditions": [condition]}}).to_string();
+    /// Gives the pods priorities that decrease in this order.
+    pub async fn prioritise_in_order(&self, pods: &[String]) -> Result<()> {
+        for (pod, priority) in pods.iter().rev().zip(1..) {
+            self.prioritise(pod, priority).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a pod, as another client would.
+    pub async fn lose(&self, pod: &str) -> Result<()> {
+        self.kubectl.run(&["delete", "pod", pod, "--wait=false"]).await.map(drop)
+    }
+
+    async fn patch_pod_status(&self, pod: &str, status: &Value) -> Result<()> {
+        let patch = json!({"status": status}).to_string();
         self.kubectl.run(&["patch", "pod", pod, "--subresource=status", "-p", &patch]).await.map(drop)
     }
 
-    /// Lets this user read the objects of the namespace and nothing else, and waits until the user may: the authorizer sees the
-    /// role binding with a delay.
+    /// Sets a pod ready or not ready, as its kubelet would.
+    pub async fn set_ready(&self, pod: &str, ready: bool) -> Result<()> {
+        let status = if ready { "True" } else { "False" };
+        self.patch_pod_status(pod, &json!({"conditions": [pod_condition("Ready", status, "")]})).await
+    }
+
+    /// Whether this user may do that with that resource, such as `pods/binding`, in the namespace.
+    pub async fn may(&self, user: &str, verb: &str, group: &str, resource: &str) -> Result<bool> {
+        let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
+        let attributes = json!({
+            "group": group, "resource": resource, "subresource": part, "verb": verb, "namespace": self.namespace,
+        });
+        let groups = match user.split(':').collect::<Vec<_>>()[..] {
+            ["system", "serviceaccount", namespace, _] => vec![format!("system:serviceaccounts:{namespace}")],
+            _ => Vec::new(),
+        };
+        let spec = json!({"user": user, "groups": groups, "resourceAttributes": attributes});
+        let review: SubjectAccessReview = serde_json::from_value(json!({"spec": spec}))?;
+        let answer = Api::all(self.client.clone()).create(&PostParams::default(), &review).await?;
+        Ok(answer.status.is_some_and(|status| status.allowed))
+    }
+
+    /// Waits until this user may, or may not, do that: the authorizer sees a change with a delay, without a notification.
+    pub async fn until_may(
+        &self,
+        user: &str,
+        (verb, group, resource): (&str, &str, &str),
+        allowed: bool,
+    ) -> Result<()> {
+        let limit = Instant::now() + self.timeout;
+        while self.may(user, verb, group, resource).await? != allowed {
+            ensure!(Instant::now() < limit, "not {allowed}: {user} may {verb} {resource}");
+            sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    }
+
+    /// Lets this user read the objects of the namespace and nothing else.
     pub async fn reader(&self, user: &str) -> Result<()> {
         let kinds =
             "--resource=orderedreplicasets.ordereddeployment.io,ordereddeployments.ordereddeployment.io,pods";
-        let (user, as_user) = (format!("--user={user}"), format!("--as={user}"));
         self.kubectl.run(&["create", "role", "reader", "--verb=get,list,watch", kinds]).await?;
-        self.kubectl.run(&["create", "rolebinding", "reader", "--role=reader", &user]).await?;
-        let limit = tokio::time::Instant::now() + self.timeout;
-        while self.kubectl.run(&["auth", "can-i", "list", "od", &as_user]).await.is_err() {
-            ensure!(tokio::time::Instant::now() < limit, "timed out waiting for the role binding: {as_user}");
-        }
-        Ok(())
+        let user_flag = format!("--user={user}");
+        self.kubectl.run(&["create", "rolebinding", "reader", "--role=reader", &user_flag]).await?;
+        self.until_may(user, ("list", GROUP, "ordereddeployments"), true).await
     }
 
     /// Limits the number of pods in the namespace and waits until the limit is in force.
@@ -103,25 +154,21 @@ impl TestCluster {
 
     /// Sets a pod failed, as a kubelet that evicts it or preempts it for a critical pod.
     pub async fn fail(&self, pod: &str, reason: &str) -> Result<()> {
-        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let condition = |type_: &str, status: &str, reason: &str| json!({"type": type_, "status": status, "reason": reason, "lastTransitionTime": now});
         let status = json!({
             "phase": "Failed", "reason": reason, "message": "The node was low on resource: memory.",
             "conditions": [
-                condition("DisruptionTarget", "True", "TerminationByKubelet"),
-                condition("Ready", "False", "PodFailed"),
-                condition("ContainersReady", "False", "PodFailed"),
+                pod_condition("DisruptionTarget", "True", "TerminationByKubelet"),
+                pod_condition("Ready", "False", "PodFailed"),
+                pod_condition("ContainersReady", "False", "PodFailed"),
             ],
         });
-        let patch = json!({"status": status}).to_string();
-        self.kubectl.run(&["patch", "pod", pod, "--subresource=status", "-p", &patch]).await.map(drop)
+        self.patch_pod_status(pod, &status).await
     }
 
     /// Sets a pod running and ready on a server without kubelets.
     pub async fn set_running(&self, pod: &str) -> Result<()> {
-        let patch = json!({"status": {"phase": "Running"}}).to_string();
-        self.kubectl.run(&["patch", "pod", pod, "--subresource=status", "-p", &patch]).await?;
-        self.set_ready(pod, true).await
+        let status = json!({"phase": "Running", "conditions": [pod_condition("Ready", "True", "")]});
+        self.patch_pod_status(pod, &status).await
     }
 
     /// Runs `kubectl ordered`. Returns the output; the error contains stderr if the exit code is not 0.
@@ -131,14 +178,12 @@ impl TestCluster {
 
     /// Runs it with this standard input. Returns standard output and standard error.
     pub async fn ordered_with(&self, arguments: &[&str], input: &str) -> Result<(String, String)> {
-        let mut command = Command::new(beside_the_test("kubectl-ordered")?);
-        command.args(arguments).env("KUBECONFIG", self.straight());
-        // It uses no server and has no flags for one.
-        if arguments.first() != Some(&"convert") {
-            command.args(["--namespace", &self.namespace]);
-        }
-        let said = talk(command, input).await;
-        said.map_err(|error| anyhow!("kubectl ordered {}: {error:#}", arguments.join(" ")))
+        // `convert` uses no server and has no flags for one.
+        let space: &[&str] =
+            if arguments.first() == Some(&"convert") { &[] } else { &["--namespace", &self.namespace] };
+        let printed = self.plugin()?.plain(&[&["ordered"], arguments, space].concat(), input).await?;
+        ensure!(printed.code == 0, "kubectl ordered {}: {printed:?}", arguments.join(" "));
+        Ok((printed.out, printed.err))
     }
 
     /// Resumes the pause of `web` by its ID.
@@ -150,9 +195,7 @@ impl TestCluster {
 
     /// Requests a resume with any ID.
     pub async fn request_resume(&self, id: &str) -> Result<()> {
-        let patch = json!({"status": {"resumeRequested": id}}).to_string();
-        let patch = ["patch", "od", "web", "--subresource=status", "--type=merge", "-p", &patch];
-        self.kubectl.run(&patch).await.map(drop)
+        self.patch_status(&json!({"resumeRequested": id})).await
     }
 
     /// Waits until `web` is held with this number of updated and of available pods.
@@ -217,6 +260,11 @@ fn manifest(spec: &Value) -> Value {
         "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
         "metadata": {"name": "web"}, "spec": whole,
     })
+}
+
+fn pod_condition(type_: &str, status: &str, reason: &str) -> Value {
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    json!({"type": type_, "status": status, "reason": reason, "lastTransitionTime": now})
 }
 
 /// Whether the object is held with this number of updated and of available pods.

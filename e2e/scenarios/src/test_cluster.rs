@@ -1,19 +1,23 @@
 //! A server with the CRDs, for one scenario.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Event, Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
-use kube::{Client, ResourceExt};
-use ordereddeployment_api::{ConditionStatus, OrderedDeployment, names::condition};
+use kube::{Client, Resource, ResourceExt};
+use ordereddeployment_api::names::condition;
+use ordereddeployment_api::{Condition, ConditionStatus, OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_sandbox::{Config, Sandbox};
 
 use crate::real::{BuiltIn, ControlPlane};
 use crate::setting::TIMEOUT;
+use crate::waiting::image_of;
 use crate::{Deletion, Kubectl, Manager, Proxy, Request, Setting, kubeconfig};
 
 /// Which server a scenario runs on.
@@ -61,8 +65,15 @@ impl TestCluster {
     pub async fn with(server: Server, setting: Setting) -> Result<Self> {
         match server {
             Server::Sandbox => Self::sandbox(setting).await,
-            Server::Real => Self::real(setting).await,
+            Server::Real if setting.faults => Self::around(ControlPlane::start_own(&setting).await?).await,
+            Server::Real => Self::around(ControlPlane::start(&setting).await?).await,
         }
+    }
+
+    /// A new control plane without our CRDs, for tests that install them. Never an external cluster.
+    pub async fn bare() -> Result<Self> {
+        let setting = Setting { definitions: Vec::new(), ..Setting::default() };
+        Self::around(ControlPlane::start_own(&setting).await?).await
     }
 
     async fn sandbox(setting: Setting) -> Result<Self> {
@@ -73,38 +84,21 @@ impl TestCluster {
             ..Config::default()
         };
         let sandbox = Sandbox::start(config).await?;
-        let endpoint = sandbox.listen(([127, 0, 0, 1], 0).into()).await?;
+        let kubeconfig = sandbox.listen(([127, 0, 0, 1], 0).into()).await?.kubeconfig;
         let client = sandbox.connect("scenario")?;
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
         for crd in setting.definitions {
             definitions.create(&PostParams::default(), &crd).await.context("cannot install a CRD")?;
         }
-        let (ours, theirs) = (endpoint.kubeconfig.clone(), endpoint.kubeconfig);
-        Self::assemble(Backend::Sandbox(Box::new(sandbox)), client, &ours, &theirs, "default").await
-    }
-
-    /// A new control plane without our CRDs, for tests that install them. Never an external cluster.
-    pub async fn bare() -> Result<Self> {
-        let setting = Setting { definitions: Vec::new(), ..Setting::default() };
-        Self::around(ControlPlane::start_own(&setting).await?).await
-    }
-
-    async fn real(setting: Setting) -> Result<Self> {
-        let own = setting.faults;
-        let plane = if own {
-            ControlPlane::start_own(&setting).await?
-        } else {
-            ControlPlane::start(&setting).await?
-        };
-        Self::around(plane).await
+        let backend = Backend::Sandbox(Box::new(sandbox));
+        Self::assemble(backend, client, &kubeconfig, &kubeconfig, "default").await
     }
 
     async fn around(plane: ControlPlane) -> Result<Self> {
-        let plane = Box::new(plane);
         let client = plane.client("scenario").await?;
         let (ours, theirs) = (plane.kubeconfig(), plane.controller_kubeconfig());
         let namespace = plane.namespace().to_owned();
-        Self::assemble(Backend::Real(plane), client, &ours, &theirs, &namespace).await
+        Self::assemble(Backend::Real(Box::new(plane)), client, &ours, &theirs, &namespace).await
     }
 
     async fn assemble(
@@ -120,20 +114,16 @@ impl TestCluster {
         kubeconfig::write_private(&straight, ours)?;
         let kubeconfig = folder.path().join("controller.kubeconfig");
         kubeconfig::write_private(&kubeconfig, &proxy.kubeconfig(namespace))?;
-        let kubectl = Kubectl::new(&straight);
-        let namespace = namespace.to_owned();
-        let (proxy, backend, folder) = (Arc::new(proxy), Arc::new(backend), Arc::new(folder));
-        let timeout = TIMEOUT;
         Ok(Self {
-            kubectl,
+            kubectl: Kubectl::new(&straight),
             client,
-            proxy,
-            namespace,
-            timeout,
+            proxy: Arc::new(proxy),
+            namespace: namespace.to_owned(),
+            timeout: TIMEOUT,
             straight,
             kubeconfig,
-            backend,
-            _folder: folder,
+            backend: Arc::new(backend),
+            _folder: Arc::new(folder),
         })
     }
 
@@ -186,7 +176,7 @@ impl TestCluster {
         let plane = self.control_plane().context("the sandbox has no service accounts")?;
         let kubeconfig = plane.kubeconfig_of_account(account.0, account.1).await?;
         self.proxy = Arc::new(Proxy::start(&kubeconfig).await?);
-        namespace.clone_into(&mut self.namespace);
+        (self.kubectl, self.namespace) = (self.kubectl.in_namespace(Some(namespace)), namespace.to_owned());
         kubeconfig::write_private(&self.kubeconfig, &self.proxy.kubeconfig(namespace))
     }
 
@@ -228,13 +218,6 @@ impl TestCluster {
     /// [`Setting::built_in_controllers`] must not include them.
     pub fn start_built_in_apart(&self, controllers: &str, arguments: &[&str]) -> Result<BuiltIn> {
         BuiltIn::start(&self.straight, controllers, arguments)
-    }
-
-    /// The same behind the proxy.
-    pub fn start_built_in_behind_the_proxy(&self, controllers: &str, arguments: &[&str]) -> Result<BuiltIn> {
-        let kubeconfig = self.kubeconfig.with_extension("client-go");
-        kubeconfig::write_private(&kubeconfig, &self.proxy.kubeconfig_for_client_go(&self.namespace))?;
-        BuiltIn::start(&kubeconfig, controllers, arguments)
     }
 
     /// The kubeconfig of [`Self::kubectl`], for other programs.
@@ -301,13 +284,27 @@ impl TestCluster {
     /// The OrderedDeployments in the namespace of the scenario.
     #[must_use]
     pub fn deployments(&self) -> Api<OrderedDeployment> {
+        self.api()
+    }
+
+    /// The objects of this kind in the namespace of the scenario.
+    #[must_use]
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
         Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// The OrderedReplicaSets in the namespace of the scenario.
+    #[must_use]
+    pub fn sets(&self) -> Api<OrderedReplicaSet> {
+        self.api()
     }
 
     /// The pods in the namespace that are not terminating, by name.
     pub async fn pods(&self) -> Result<Vec<Pod>> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        let mut pods = pods.list(&ListParams::default()).await?.items;
+        let mut pods = self.api::<Pod>().list(&ListParams::default()).await?.items;
         pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
         pods.sort_by_key(ResourceExt::name_any);
         Ok(pods)
@@ -316,17 +313,22 @@ impl TestCluster {
     /// The names of [`Self::pods`] with this image.
     pub async fn pods_of_image(&self, image: &str) -> Result<Vec<String>> {
         let pods = self.pods().await?;
-        let has_image = |pod: &Pod| {
-            let spec = pod.spec.as_ref();
-            spec.is_some_and(|spec| spec.containers.iter().any(|found| found.image.as_deref() == Some(image)))
-        };
-        Ok(pods.iter().filter(|pod| has_image(pod)).map(ResourceExt::name_any).collect())
+        Ok(pods.iter().filter(|pod| image_of(pod) == image).map(ResourceExt::name_any).collect())
+    }
+
+    /// The names of [`Self::pods`].
+    pub async fn names(&self) -> Result<Vec<String>> {
+        Ok(self.pods().await?.iter().map(ResourceExt::name_any).collect())
+    }
+
+    /// The UIDs of [`Self::pods`].
+    pub async fn uids(&self) -> Result<BTreeSet<String>> {
+        Ok(self.pods().await?.iter().filter_map(ResourceExt::uid).collect())
     }
 
     /// The reasons of the events so far, one entry per event.
     pub async fn event_reasons(&self) -> Result<Vec<String>> {
-        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
-        let events = events.list(&ListParams::default()).await?;
+        let events = self.api::<Event>().list(&ListParams::default()).await?;
         Ok(events.items.into_iter().filter_map(|event| event.reason).collect())
     }
 
@@ -338,6 +340,17 @@ impl TestCluster {
         wanted: impl Fn(&OrderedDeployment) -> bool,
     ) -> Result<OrderedDeployment> {
         self.until_object(self.deployments(), name, what, wanted).await
+    }
+
+    /// Waits until the condition of `web` has this status and reason, about the newest generation. Returns its message.
+    pub async fn until_said(&self, type_: &str, status: ConditionStatus, reason: &str) -> Result<String> {
+        let said = |object: &OrderedDeployment| {
+            let found = condition_of(object, type_)?;
+            (found.status == status && found.reason == reason).then_some(found.message)
+        };
+        let what = format!("{type_} {status:?}: {reason}");
+        let object = self.until("web", &what, |object| said(object).is_some()).await?;
+        Ok(said(&object).unwrap_or_default())
     }
 
     /// Waits until the newest generation of the object is complete with this number of replicas.
@@ -357,6 +370,14 @@ impl TestCluster {
         })
         .await
     }
+}
+
+/// The condition of this type, if the status is about the newest generation.
+#[must_use]
+pub fn condition_of(object: &OrderedDeployment, type_: &str) -> Option<Condition> {
+    let status = object.status.as_ref()?;
+    let is_current = status.observed_generation == object.metadata.generation;
+    status.condition(type_).filter(|_| is_current).cloned()
 }
 
 /// Whether the newest generation of the object is complete with this number of replicas.

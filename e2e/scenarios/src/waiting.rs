@@ -102,15 +102,26 @@ impl TestCluster {
 
     /// Waits for an event with this reason. The controller sends events late and in batches.
     pub async fn until_event(&self, reason: &str) -> Result<()> {
-        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
         let is_published =
             |events: &[Event]| events.iter().any(|event| event.reason.as_deref() == Some(reason));
-        self.until_all(events, &format!("event {reason}"), is_published).await.map(drop)
+        self.until_all(self.api::<Event>(), &format!("event {reason}"), is_published).await.map(drop)
     }
 
     /// Waits until the pods, including terminating pods, satisfy `wanted`.
     pub async fn until_pods(&self, what: &str, wanted: impl Fn(&[Pod]) -> bool) -> Result<Vec<Pod>> {
-        self.until_all(Api::namespaced(self.client.clone(), &self.namespace), what, wanted).await
+        self.until_all(self.api(), what, wanted).await
+    }
+
+    /// Runs `meanwhile`. Panics if fewer pods than `floor` serve at any time.
+    pub async fn with_at_least<T>(&self, floor: usize, meanwhile: impl Future<Output = T>) -> T {
+        let serves = |pod: &&Pod| pod.metadata.deletion_timestamp.is_none() && is_ready(pod);
+        let patient = self.with_timeout(Duration::from_secs(3600));
+        let kept =
+            patient.until_pods("fewer than the floor", |pods| pods.iter().filter(serves).count() < floor);
+        tokio::select! {
+            result = meanwhile => result,
+            pods = kept => panic!("fewer than {floor} pods serve: {pods:#?}"),
+        }
     }
 }
 
@@ -119,4 +130,17 @@ impl TestCluster {
 pub fn is_ready(pod: &Pod) -> bool {
     let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+/// The image of the first container; empty if there is none.
+#[must_use]
+pub fn image_of(pod: &Pod) -> &str {
+    let container = pod.spec.as_ref().and_then(|spec| spec.containers.first());
+    container.and_then(|container| container.image.as_deref()).unwrap_or_default()
+}
+
+/// The node of a pod; empty if it is pending.
+#[must_use]
+pub fn node_of(pod: &Pod) -> &str {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
 }

@@ -16,8 +16,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use http::header::{AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING};
-use http::uri::PathAndQuery;
-use http::{Request, Response, Uri};
+use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -66,13 +65,6 @@ impl Proxy {
         self.access.kubeconfig(namespace)
     }
 
-    /// A kubeconfig for Kubernetes' own programs: the token is a part of the URL.
-    #[must_use]
-    pub fn kubeconfig_for_client_go(&self, namespace: &str) -> String {
-        let url = format!("{}/{}", self.access.url, self.access.token);
-        Access { url, ..self.access.clone() }.kubeconfig(namespace)
-    }
-
     /// The rules of the proxy.
     #[must_use]
     pub fn rules(&self) -> &Rules {
@@ -115,21 +107,11 @@ impl Front {
         }
     }
 
-    /// The request without the token in its path; `None` if it has the token neither there nor in a header.
-    fn authenticated(&self, mut request: Request<Incoming>) -> Option<Request<Incoming>> {
-        let path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
-        let rest = path.strip_prefix('/').and_then(|path| path.strip_prefix(&self.token));
-        if let Some(rest) = rest {
-            let uri = Uri::try_from(rest).ok()?;
-            *request.uri_mut() = uri;
-            return Some(request);
-        }
-        let shown = request.headers().get(AUTHORIZATION)?.to_str().ok()?;
-        (shown.strip_prefix("Bearer ") == Some(self.token.as_str())).then_some(request)
-    }
-
     async fn answer(self, request: Request<Incoming>) -> Result<Answer, Broken> {
-        let Some(request) = self.authenticated(request) else { return Ok(refusal(401)) };
+        let shown = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        if shown.and_then(|shown| shown.strip_prefix("Bearer ")) != Some(self.token.as_str()) {
+            return Ok(refusal(401));
+        }
         let info = RequestInfo::of(&request);
         self.rules.arrives(&info);
         let loses = match self.rules.request_fault(&info).await {
@@ -138,7 +120,6 @@ impl Front {
             RequestFault::None => false,
         };
         let Ok(response) = self.forward(request, &info).await else { return Err(Broken) };
-        tokio::time::sleep(self.rules.lateness(&info)).await;
         if loses {
             // The server has processed the request and has responded; the client gets no response.
             let _ = response.into_body().collect().await;

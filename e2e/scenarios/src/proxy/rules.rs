@@ -1,7 +1,7 @@
 //! The rules of the proxy: what it does with which requests.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::matching::{RequestInfo, RequestMatcher};
 use super::timeline::{Passage, Passed, Timeline};
 use super::trap::{self, Moment, PendingTrap, StoppedWrite, Trap};
+use crate::lock;
 
 /// How a request fails, in the words of the fault campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +42,10 @@ pub struct Written {
 }
 
 /// The rules of one proxy. They can change at any time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Rules {
     delays: Mutex<BTreeMap<String, Duration>>,
     faults: Mutex<Vec<Fault>>,
-    late: Mutex<Option<(RequestMatcher, Duration)>>,
     evictions: Mutex<BTreeMap<String, Bytes>>,
     frozen: watch::Sender<Option<RequestMatcher>>,
     /// The number of requests that were held so far.
@@ -59,42 +59,11 @@ pub struct Rules {
     timeline: Timeline,
 }
 
-impl Default for Rules {
-    fn default() -> Self {
-        let (frozen, cut) = (watch::Sender::new(None), watch::Sender::new(()));
-        let (late, evictions) = (Mutex::default(), Mutex::default());
-        let held_back = watch::Sender::new(0);
-        let (stalled, given_up) = (watch::Sender::new(false), watch::Sender::new(0));
-        let (pending, written) = (Mutex::default(), Mutex::default());
-        let (delays, faults) = (Mutex::default(), Mutex::default());
-        let timeline = Timeline::default();
-        Self {
-            delays,
-            faults,
-            late,
-            evictions,
-            frozen,
-            held_back,
-            cut,
-            stalled,
-            given_up,
-            pending,
-            written,
-            timeline,
-        }
-    }
-}
-
 impl Rules {
     /// From now on, watches of this resource show every event with this delay, including open watches. Lists have no
     /// delay.
     pub fn delay_watch(&self, plural: &str, delay: Duration) {
         lock(&self.delays).insert(plural.to_owned(), delay);
-    }
-
-    /// From now on, clients receive the responses to matching requests this much later. The server gets the requests at once.
-    pub fn answer_late(&self, matching: RequestMatcher, delay: Duration) {
-        *lock(&self.late) = Some((matching, delay));
     }
 
     /// Holds matching requests and watch events until [`Self::thaw`].
@@ -122,11 +91,6 @@ impl Rules {
     /// Rejects the next `times` matching requests with this code. The server does not receive them.
     pub fn refuse(&self, matching: RequestMatcher, code: u16, times: usize) {
         lock(&self.faults).push(Fault { matching, effect: RequestFault::Response(code), times });
-    }
-
-    /// Forgets what [`Self::refuse`] and [`Self::lose_answers`] have left to do.
-    pub fn accept(&self) {
-        lock(&self.faults).clear();
     }
 
     /// Forwards the next `times` matching requests and closes their connections instead of responding.
@@ -238,11 +202,6 @@ impl Rules {
         lock(&self.delays).get(&info.plural).copied().unwrap_or_default()
     }
 
-    pub(super) fn lateness(&self, info: &RequestInfo) -> Duration {
-        let late = lock(&self.late);
-        late.as_ref().filter(|(matching, _)| matching.is(info)).map_or(Duration::ZERO, |(_, delay)| *delay)
-    }
-
     /// Waits while the request is frozen, then returns what to do with it.
     pub(super) async fn request_fault(&self, info: &RequestInfo) -> RequestFault {
         self.wait_for_thaw(info).await;
@@ -262,8 +221,4 @@ impl Rules {
         // The sender lives as long as the rules.
         let _ = frozen.wait_for(|rule| !rule.as_ref().is_some_and(|rule| rule.is(info))).await;
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

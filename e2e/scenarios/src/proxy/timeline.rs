@@ -1,11 +1,12 @@
 //! What passes the proxy, with its time: the time between a watch event and the request that answers it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use bytes::Bytes;
 
 use super::matching::RequestInfo;
+use crate::lock;
 
 /// What passed.
 #[derive(Clone, Debug)]
@@ -33,15 +34,15 @@ pub(super) struct Timeline(Mutex<Option<Vec<Passage>>>);
 
 impl Timeline {
     pub(super) fn start(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+        *lock(&self.0) = Some(Vec::new());
     }
 
     pub(super) fn stop(&self) -> Vec<Passage> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+        lock(&self.0).take().unwrap_or_default()
     }
 
     pub(super) fn passes(&self, info: &RequestInfo, passed: impl FnOnce() -> Passed) {
-        if let Some(all) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        if let Some(all) = lock(&self.0).as_mut() {
             all.push(Passage { at: Instant::now(), plural: info.plural.clone(), passed: passed() });
         }
     }

@@ -4,11 +4,12 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::assets::{Assets, minor};
+use crate::lock;
 
 /// A shell script that reads process IDs, `+7` for a running process and `-7` for an ended one, until its input closes.
 /// The input closes without a cleanup only if the process of the test was killed, for example with SIGKILL. The script
@@ -135,13 +136,6 @@ impl Children {
         minor(&self.assets.version)
     }
 
-    /// The number of lines that a server has logged.
-    pub(super) fn log_lines(&self, name: &str) -> Result<usize> {
-        let log =
-            fs::read_to_string(self.log(name)).with_context(|| format!("cannot read the log of {name}"))?;
-        Ok(log.lines().count())
-    }
-
     fn log(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.log"))
     }
@@ -149,10 +143,6 @@ impl Children {
 
 fn named<'a>(servers: &'a mut [Server], name: &str) -> Result<&'a mut Server> {
     servers.iter_mut().find(|server| server.name == name).with_context(|| format!("there is no {name}"))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Children {

@@ -14,7 +14,7 @@ mod store;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -41,7 +41,7 @@ pub(crate) use store::Store;
 
 use crate::kubeconfig::{self, Access};
 use crate::request::KUBELET;
-use crate::{Request, Setting};
+use crate::{Request, Setting, lock};
 
 /// The timeout of the start of the servers. It is far longer than necessary.
 const READY_LIMIT: Duration = Duration::from_secs(120);
@@ -202,7 +202,7 @@ impl ControlPlane {
         let file = self.audit.as_deref().context(
             "this cluster's audit log is not known: set E2E_AUDIT_LOG to its file, or unset E2E_KUBECONFIG",
         )?;
-        Ok((self.dead.lock().unwrap_or_else(PoisonError::into_inner).clone(), file))
+        Ok((lock(&self.dead).clone(), file))
     }
 
     /// Kills a server with SIGKILL, like a crash. Returns after it has ended.
@@ -210,7 +210,7 @@ impl ControlPlane {
         self.own()?.kill(component.name())?;
         if let (Component::ApiServer, Some(audit)) = (component, &self.audit) {
             // The next server starts a new log; requests without a response remain in the old one.
-            let mut dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut dead = lock(&self.dead);
             let kept = audit.with_file_name(format!("audit-{}.log", dead.len() + 1));
             fs::rename(audit, &kept).context("cannot keep the audit log")?;
             dead.push(kept);
@@ -313,7 +313,7 @@ impl ControlPlane {
         stand_ins.spawn(kubelets.run(client.clone()));
         stand_ins.spawn(beat(client.clone(), setting.nodes.clone()));
         // The previous stand-ins end.
-        *self.stand_ins.lock().unwrap_or_else(PoisonError::into_inner) = stand_ins;
+        *lock(&self.stand_ins) = stand_ins;
         self.wait_for_nodes(&client, &setting.nodes).await
     }
 
@@ -387,16 +387,6 @@ impl BuiltIn {
     /// Its process ID.
     pub fn id(&self) -> Result<u32> {
         self.children.id(servers::CONTROLLER_MANAGER)
-    }
-
-    /// Whether it still runs.
-    pub fn runs(&self) -> bool {
-        self.children.check().is_ok()
-    }
-
-    /// The number of lines that it has logged.
-    pub fn log_lines(&self) -> Result<usize> {
-        self.children.log_lines(servers::CONTROLLER_MANAGER)
     }
 
     /// Kills it with SIGKILL, like a crash. Returns after it has ended.

@@ -8,11 +8,11 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::BytesMut;
 use http::Request;
 use http_body_util::BodyExt;
+use kube::Client;
 use kube::client::Body;
-use kube::{Client, Config};
 use serde_json::{Value, json};
 
-use crate::Commit;
+use crate::{Commit, kubeconfig};
 
 /// The key prefix of the objects of API servers.
 const OBJECTS: &str = "/registry/";
@@ -24,10 +24,7 @@ pub(crate) struct Store(Client);
 
 impl Store {
     pub(super) fn at(url: &str) -> Result<Self> {
-        let mut config = Config::new(url.parse().context("cannot read etcd's address")?);
-        config.default_retry = false;
-        config.read_timeout = None;
-        Ok(Self(Client::try_from(config).context("cannot make a client of etcd")?))
+        kubeconfig::client_of(url).map(Self)
     }
 
     /// All changes from this version until now, and the current version.
@@ -37,7 +34,8 @@ impl Store {
         let every = STANDARD.encode([0]);
         let wanted =
             json!({"create_request": {"key": every, "range_end": every, "start_revision": from.to_string()}});
-        let answer = self.0.send(request("/v3/watch", &wanted)?).await.context("cannot watch etcd")?;
+        let answer =
+            self.0.send(request("/v3/watch", &wanted)?.map(Body::from)).await.context("cannot watch etcd")?;
         ensure!(answer.status().is_success(), "etcd answers a watch with {}", answer.status());
         let (mut body, mut buffer, mut commits) = (answer.into_body(), BytesMut::new(), Vec::new());
         while let Some(frame) = body.frame().await {
@@ -72,16 +70,12 @@ impl Store {
     }
 
     async fn ask(&self, path: &str, body: &Value) -> Result<Value> {
-        self.0.request(request_text(path, body)?).await.with_context(|| format!("etcd refuses {path}"))
+        self.0.request(request(path, body)?).await.with_context(|| format!("etcd refuses {path}"))
     }
 }
 
-fn request_text(path: &str, body: &Value) -> Result<Request<Vec<u8>>> {
+fn request(path: &str, body: &Value) -> Result<Request<Vec<u8>>> {
     Request::post(path).body(body.to_string().into_bytes()).context("cannot make a request")
-}
-
-fn request(path: &str, body: &Value) -> Result<Request<Body>> {
-    Ok(request_text(path, body)?.map(Body::from))
 }
 
 fn number(value: &Value, pointer: &str) -> Result<u64> {

@@ -1,5 +1,5 @@
 //! Deployments as common Helm charts render them: converted, adopted while they run, applied again, rolled out in
-//! order, and adopted back. The Kubernetes Deployment controller runs on both servers.
+//! order, and adopted back. The Kubernetes Deployment controller runs on both servers. Each adoption is interrupted at every write.
 #![cfg(feature = "real-servers")]
 
 use std::collections::BTreeSet;
@@ -8,7 +8,29 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedReplicaSet;
+use scenarios::proxy::RequestMatcher;
 use scenarios::{Setting, TestCluster, side_by_side};
+use serde_json::json;
+
+/// The writes of an adoption, and of its return, if an autoscaler is there.
+const ADOPTION: [(&str, &str); 5] = [
+    ("create", "ordereddeployments"),
+    ("create", "orderedreplicasets"),
+    ("delete", "deployments"),
+    ("delete", "replicasets"),
+    ("patch", "horizontalpodautoscalers"),
+];
+const RETURN: [(&str, &str); 9] = [
+    ("create", "replicasets"),
+    ("patch", "ordereddeployments"),
+    ("patch", "pods"),
+    ("patch", "replicasets"),
+    ("create", "deployments"),
+    ("patch", "deployments"),
+    ("patch", "horizontalpodautoscalers"),
+    ("delete", "ordereddeployments"),
+    ("delete", "orderedreplicasets"),
+];
 
 /// The manifests of a chart, and how a user manages them.
 struct Chart {
@@ -23,8 +45,9 @@ struct Chart {
     applied: bool,
 }
 
-async fn uids(cluster: &TestCluster) -> BTreeSet<String> {
-    cluster.pods().await.unwrap().iter().filter_map(ResourceExt::uid).collect()
+/// The pods, and who created or deleted pods so far.
+async fn pods_and_turnover(cluster: &TestCluster) -> (BTreeSet<String>, Vec<String>) {
+    (cluster.uids().await.unwrap(), cluster.turnover().await.unwrap())
 }
 
 impl Chart {
@@ -33,60 +56,94 @@ impl Chart {
         cluster.kubectl.run(&status).await.unwrap();
     }
 
+    /// Runs `kubectl ordered adopt`, interrupted after each of these writes in turn. Returns the notes of the last run.
+    async fn adopt(
+        &self,
+        cluster: &TestCluster,
+        more: &[&str],
+        writes: &[(&'static str, &'static str)],
+    ) -> String {
+        let beside = cluster.behind_another_proxy().await.unwrap();
+        let (plugin, rules) = (beside.plugin_behind_the_proxy().unwrap(), beside.proxy.rules());
+        let target = format!("deployment/{}", self.name);
+        let adopt = [&["adopt", target.as_str()], more].concat();
+        // The sandbox has no autoscalers.
+        let absent = |plural: &str| plural == "horizontalpodautoscalers" && cluster.control_plane().is_none();
+        for (verb, plural) in writes.iter().filter(|(_, plural)| !absent(plural)) {
+            rules.lose_answers(RequestMatcher::new(verb, plural), 1);
+            let printed = plugin.run_with(&adopt, self.manifest).await.unwrap();
+            assert!(printed.code != 0 && rules.faults_left() == 0, "{verb} {plural}: {printed:?}");
+        }
+        let printed = plugin.run_with(&adopt, self.manifest).await.unwrap();
+        assert_eq!(printed.code, 0, "{printed:?}");
+        printed.err
+    }
+
+    /// Fails if the autoscaler has a target of another kind.
+    async fn is_scaled_as(&self, cluster: &TestCluster, kind: &str) {
+        if cluster.control_plane().is_some() {
+            let get = ["get", "hpa", self.name, "-o", "jsonpath={.spec.scaleTargetRef.kind}"];
+            assert_eq!(cluster.kubectl.run(&get).await.unwrap(), kind);
+        }
+    }
+
     /// From the first apply to the return to a Deployment.
     async fn lives(self, cluster: TestCluster) {
         let _built_in = cluster.start_built_in("deployment,replicaset").unwrap();
         let verb = if self.applied { "apply" } else { "create" };
         cluster.kubectl.run_with(&[verb, "-f", "-"], self.manifest).await.unwrap();
+        if cluster.control_plane().is_some() {
+            let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": self.name});
+            let autoscaler = json!({
+                "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": {"name": self.name},
+                "spec": {"minReplicas": 1, "maxReplicas": 20, "scaleTargetRef": target},
+            });
+            cluster.kubectl.run_with(&["apply", "-f", "-"], &autoscaler.to_string()).await.unwrap();
+        }
         self.rolled_out(&cluster).await;
-        let (pods, turnover) = (uids(&cluster).await, cluster.turnover().await.unwrap());
-        assert_eq!(pods.len(), usize::try_from(self.replicas).unwrap());
+        let before = pods_and_turnover(&cluster).await;
+        assert_eq!(before.0.len(), usize::try_from(self.replicas).unwrap());
         let (converted, _) = cluster.ordered_with(&["convert", "-f", "-"], self.manifest).await.unwrap();
 
-        let target = format!("deployment/{}", self.name);
         let file: &[&str] = if self.applied { &[] } else { &["-f", "-"] };
-        let adopt = [&["adopt", target.as_str()], file].concat();
-        let (_, notes) = cluster.ordered_with(&adopt, self.manifest).await.unwrap();
+        let notes = self.adopt(&cluster, file, &ADOPTION).await;
         assert!(!notes.contains("a rollout"), "{notes}");
         cluster.complete(self.name, self.replicas).await.unwrap();
-        assert_eq!(
-            (uids(&cluster).await, cluster.turnover().await.unwrap()),
-            (pods.clone(), turnover.clone())
-        );
+        assert_eq!(pods_and_turnover(&cluster).await, before);
+        self.is_scaled_as(&cluster, "OrderedDeployment").await;
 
         // The converted manifest has no changes.
         cluster.kubectl.run_with(&["apply", "-f", "-"], &converted).await.unwrap();
         let object = cluster.complete(self.name, self.replicas).await.unwrap();
         assert_eq!(object.status.unwrap().rollout.unwrap().revision, 1);
-        assert_eq!((uids(&cluster).await, cluster.turnover().await.unwrap()), (pods.clone(), turnover));
-        let sets: Api<OrderedReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-        assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 1);
+        assert_eq!(pods_and_turnover(&cluster).await, before);
+        let sets: Vec<OrderedReplicaSet> = cluster.sets().list(&ListParams::default()).await.unwrap().items;
+        assert_eq!(sets.len(), 1);
 
         // The next release rolls out in the chosen order.
-        let mut order: Vec<String> =
-            cluster.pods().await.unwrap().iter().map(ResourceExt::name_any).collect();
+        let mut order = cluster.names().await.unwrap();
         order.sort_by_key(|name| name.chars().rev().collect::<String>());
-        for (priority, pod) in (1..).zip(order.iter().rev()) {
-            cluster.prioritise(pod, priority).await.unwrap();
-        }
-        let (before, after) = self.release;
-        let released = converted.replace(before, after);
+        cluster.prioritise_in_order(&order).await.unwrap();
+        let (old, new) = self.release;
+        let released = converted.replace(old, new);
         assert_ne!(released, converted);
         cluster.kubectl.run_with(&["apply", "-f", "-"], &released).await.unwrap();
         let object = cluster.complete(self.name, self.replicas).await.unwrap();
         assert_eq!(object.status.unwrap().rollout.unwrap().revision, 2);
         assert_eq!(cluster.deleted().await.unwrap(), order);
-        let pods = uids(&cluster).await;
 
         // A Deployment of the new release again, with its history.
-        let turnover = cluster.turnover().await.unwrap();
-        cluster.ordered_with(&["adopt", &target, "--back"], "").await.unwrap();
+        let before = pods_and_turnover(&cluster).await;
+        self.adopt(&cluster, &["--back"], &RETURN).await;
         self.rolled_out(&cluster).await;
-        cluster.kubectl.run_with(&["apply", "-f", "-"], &self.manifest.replace(before, after)).await.unwrap();
+        self.is_scaled_as(&cluster, "Deployment").await;
+        cluster.kubectl.run_with(&["apply", "-f", "-"], &self.manifest.replace(old, new)).await.unwrap();
         self.rolled_out(&cluster).await;
-        assert_eq!((uids(&cluster).await, cluster.turnover().await.unwrap()), (pods, turnover));
-        let sets: Api<ReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        assert_eq!(pods_and_turnover(&cluster).await, before);
+        let sets: Api<ReplicaSet> = cluster.api();
         assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 2);
+        let owners = cluster.pods().await.unwrap();
+        assert!(owners.iter().all(|pod| pod.owner_references()[0].kind == "ReplicaSet"), "{owners:?}");
     }
 }
 
@@ -123,35 +180,26 @@ async fn an_inference_service_of_another_tool_is_adopted_and_rolls_out(cluster: 
     Box::pin(chart.lives(cluster)).await;
 }
 
-/// Without the manifest, the command notes that it cannot predict the next apply; with another manifest, it lists the
-/// differences.
-async fn a_dry_run_reports_a_manifest_that_differs_from_the_deployment(cluster: TestCluster) {
+/// An apply keeps fields that other clients have added since, and starts no rollout after an adoption.
+async fn a_restarted_deployment_is_adopted_with_its_manifest(cluster: TestCluster) {
     let _built_in = cluster.start_built_in("deployment,replicaset").unwrap();
     let manifest = include_str!("charts/inference.yaml");
     cluster.kubectl.run_with(&["create", "-f", "-"], manifest).await.unwrap();
-    cluster.kubectl.run(&["rollout", "status", "deployment/llm", "--timeout=60s"]).await.unwrap();
-    let dry = |file: &'static [&'static str]| [&["adopt", "deployment/llm", "--dry-run"], file].concat();
-    let (_, output) = cluster.ordered_with(&dry(&[]), "").await.unwrap();
-    assert!(output.contains("note: the manifest of llm is not known"), "{output}");
-    let other = manifest.replace("server:7.0", "server:6.9");
-    let (_, output) = cluster.ordered_with(&dry(&["-f", "-"]), &other).await.unwrap();
-    assert!(output.contains("template.spec.containers[0].image differs"), "{output}");
-    let (_, output) = cluster.ordered_with(&dry(&["-f", "-"]), manifest).await.unwrap();
-    assert!(!output.contains("note: "), "{output}");
-    // An apply keeps fields that other clients have added since.
     cluster.kubectl.run(&["rollout", "restart", "deployment/llm"]).await.unwrap();
     cluster.kubectl.run(&["rollout", "status", "deployment/llm", "--timeout=60s"]).await.unwrap();
-    let (_, output) = cluster.ordered_with(&dry(&["-f", "-"]), manifest).await.unwrap();
+    let dry = ["adopt", "deployment/llm", "--dry-run", "-f", "-"];
+    let (_, output) = cluster.ordered_with(&dry, manifest).await.unwrap();
     assert!(!output.contains("note: "), "{output}");
-    let pods = uids(&cluster).await;
+    // The Deployment controller has counted two revisions, and old pods may still terminate.
+    let all_new = |pods: &[k8s_openapi::api::core::v1::Pod]| pods.len() == 3;
+    cluster.until_pods("three", all_new).await.unwrap();
+    let pods = cluster.uids().await.unwrap();
     cluster.ordered_with(&["adopt", "llm", "-f", "-"], manifest).await.unwrap();
     let (converted, _) = cluster.ordered_with(&["convert", "-f", "-"], manifest).await.unwrap();
     cluster.kubectl.run_with(&["apply", "-f", "-"], &converted).await.unwrap();
     let object = cluster.complete("llm", 3).await.unwrap();
     assert_eq!(object.status.unwrap().rollout.unwrap().revision, 2);
-    assert_eq!(uids(&cluster).await, pods);
-    let error = cluster.ordered_with(&["adopt", "llm", "-f", "-"], "kind: ConfigMap").await.unwrap_err();
-    assert!(error.to_string().contains("the manifest has no Deployment llm"), "{error}");
+    assert_eq!(cluster.uids().await.unwrap(), pods);
 }
 
 side_by_side!(
@@ -159,5 +207,5 @@ side_by_side!(
     a_web_application_with_a_sidecar_and_migrations_is_adopted_and_rolls_out,
     an_ingress_controller_on_host_ports_is_adopted_and_rolls_out,
     an_inference_service_of_another_tool_is_adopted_and_rolls_out,
-    a_dry_run_reports_a_manifest_that_differs_from_the_deployment,
+    a_restarted_deployment_is_adopted_with_its_manifest,
 );

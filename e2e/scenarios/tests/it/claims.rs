@@ -61,7 +61,7 @@ async fn an_orphan_with_the_right_hash_is_adopted_and_others_are_not(cluster: Te
     let replaced = |pods: &[Pod]| pods.iter().all(|pod| pod.name_any() != first[0]);
     cluster.until_pods("without the first", replaced).await.unwrap();
     cluster.complete("web", 1).await.unwrap();
-    let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let pods: Api<Pod> = cluster.api();
     let owner = async |name: &str| {
         let pod = pods.get(name).await.unwrap();
         pod.owner_references().first().map(|owner| owner.kind.clone())

@@ -94,10 +94,10 @@ async fn a_rollout_is_watched_and_resumed_through_two_pauses(cluster: TestCluste
     assert_eq!(cluster.pods_of_image("web:1").await.unwrap().len(), 6);
 }
 
-async fn a_lost_api_server_is_shown_and_the_page_recovers(cluster: TestCluster) {
+async fn a_lost_api_server_and_a_stopped_dashboard_are_shown(cluster: TestCluster) {
     let Some(browser) = Browser::start().await else { return };
     let pods = two_pauses(&cluster).await;
-    let (_dashboard, address) = dashboard(&cluster.plugin_behind_the_proxy().unwrap(), &["web"]).await;
+    let (running, address) = dashboard(&cluster.plugin_behind_the_proxy().unwrap(), &["web"]).await;
     browser.open(&address).await;
     browser.until_text("#state", "complete at revision 1").await;
     let rules = cluster.proxy.rules();
@@ -117,33 +117,8 @@ async fn a_lost_api_server_is_shown_and_the_page_recovers(cluster: TestCluster) 
     browser.until_text("#live", "Live").await;
     browser.until_text("#line", &format!("paused at pause point {} (before)", pods[1])).await;
     assert_eq!(browser.get("document.getElementById('banner').hidden").await, json!(true));
-}
-
-async fn a_dashboard_that_only_shows_says_when_it_has_stopped(cluster: TestCluster) {
-    let Some(browser) = Browser::start().await else { return };
-    two_pauses(&cluster).await;
-    cluster.set_image("web:2").await.unwrap();
-    cluster.held("web").await.unwrap();
-    let (running, address) = dashboard(&cluster.plugin().unwrap(), &["--read-only"]).await;
-    browser.open(&address).await;
-    browser.until_text("#empty", "Choose an OrderedDeployment.").await;
     // The token works once. This browser has the cookie.
     browser.open(&address).await;
-    browser.click("#rows a").await;
-    browser.until_text("#state", "paused at a pause point").await;
-    browser.until_text(".bar", "read-only").await;
-    browser.click("[role=option]").await;
-    browser.until_text("#inspector", "Priority").await;
-    assert_eq!(
-        browser
-            .get("document.querySelectorAll('#buttons button, #inspector button, #history button').length")
-            .await,
-        json!(0)
-    );
-    let refused = "const {folder} = JSON.parse(localStorage.getItem('ordered-dashboard'));
-        fetch(`${folder}/act`, {method: 'POST', headers: {'content-type': 'application/json'},
-          body: JSON.stringify({namespace: 'x', name: 'web', act: {action: 'pause'}})}).then(({status}) => done(status));";
-    assert_eq!(browser.run(refused).await, json!(404));
     drop(running);
     browser.until_text("#banner", "The dashboard does not answer since ").await;
     browser.until_text("#live", "Stopped").await;
@@ -269,8 +244,7 @@ async fn a_user_without_permissions_sees_why_buttons_are_disabled(cluster: TestC
 side_by_side!(
     Setting::default();
     a_rollout_is_watched_and_resumed_through_two_pauses,
-    a_lost_api_server_is_shown_and_the_page_recovers,
-    a_dashboard_that_only_shows_says_when_it_has_stopped,
+    a_lost_api_server_and_a_stopped_dashboard_are_shown,
     everything_works_with_the_keyboard_alone,
     the_page_has_no_barriers_and_fits_three_widths,
     foreign_text_never_becomes_markup,

@@ -2,13 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")]
 
-#[cfg(feature = "real-servers")]
-mod aborts;
-#[cfg(feature = "real-servers")]
-mod admission;
-mod adopt;
-#[cfg(feature = "real-servers")]
-mod apart;
 mod built_in;
 mod chaos;
 mod chart;
@@ -27,9 +20,6 @@ mod evictions;
 mod holds;
 #[cfg(feature = "real-servers")]
 mod monitoring;
-mod nodecosts;
-#[cfg(feature = "real-servers")]
-mod older_kinds;
 mod page;
 mod parity;
 mod policies;
@@ -38,15 +28,11 @@ mod recipes;
 #[cfg(feature = "real-servers")]
 mod replicasets;
 mod rollouts;
-mod scaled_holds;
 mod scaling;
 mod servers;
 mod spellings;
-mod stuck;
 mod templates;
 mod ten_pods;
-#[cfg(feature = "real-servers")]
-mod tenants;
 mod tutorial;
 mod waiting;
 mod witness;

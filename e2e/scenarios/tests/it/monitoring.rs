@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
 use scenarios::{Helm, Prometheus, Server, TestCluster};
 use serde_json::{Value, json};
 
+use crate::built_in::set_budget;
 use crate::chart::CHART;
 
 /// Alerts with short durations.
@@ -54,6 +57,21 @@ async fn ask(prometheus: &Prometheus, queries: &BTreeMap<String, String>, empty:
     }
 }
 
+/// A rollout of these six pods to that image, in which no pod may be deleted: the second one has a pause point, and two pods after it are
+/// not ready.
+async fn block(cluster: &TestCluster, pods: &[String], image: &str) {
+    cluster.prioritise_in_order(pods).await.unwrap();
+    cluster.pause_at(&pods[1], "before").await.unwrap();
+    for pod in &pods[4..] {
+        cluster.set_ready(pod, false).await.unwrap();
+    }
+    let unready = |object: &OrderedDeployment| {
+        object.status.as_ref().is_some_and(|status| status.available_replicas == Some(4))
+    };
+    cluster.until("web", "four available", unready).await.unwrap();
+    cluster.set_image(image).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_alert_fires_and_every_dashboard_query_has_data_on_a_real_server() {
     let _machine = scenarios::share_the_machine().await;
@@ -71,9 +89,7 @@ async fn every_alert_fires_and_every_dashboard_query_has_data_on_a_real_server()
     let spec =
         json!({"podDeletion": "Evict", "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}});
     let pods = cluster.deployed(&spec).await.unwrap();
-    for (pod, priority) in pods.iter().zip([5, 4, 3]) {
-        cluster.prioritise(pod, priority).await.unwrap();
-    }
+    cluster.prioritise_in_order(&pods).await.unwrap();
     cluster.pause_at(&pods[1], "before").await.unwrap();
     cluster.set_image("web:2").await.unwrap();
     cluster.held("web").await.unwrap();
@@ -87,12 +103,7 @@ async fn every_alert_fires_and_every_dashboard_query_has_data_on_a_real_server()
     assert!(!prometheus.is_firing("OrderedDeploymentNoLeader").await.unwrap(), "it leads");
 
     // Blocked by a disruption budget.
-    let version = crate::built_in::version(&cluster, &["policy/v1", "policy/v1beta1"]).await;
-    let budget = json!({
-        "apiVersion": version, "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
-        "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0},
-    });
-    cluster.kubectl.run_with(&["apply", "-f", "-"], &budget.to_string()).await.unwrap();
+    set_budget(&cluster, "web", ("maxUnavailable", 0)).await;
     cluster.resume().await.unwrap();
     let labels = prometheus.fires("OrderedDeploymentEvictionRefused").await.unwrap();
     assert_eq!(labels["name"], "web", "{labels}");
@@ -102,9 +113,13 @@ async fn every_alert_fires_and_every_dashboard_query_has_data_on_a_real_server()
 
     // Blocked by pods after a pause point.
     let pods = cluster.pods_of_image("web:2").await.unwrap();
-    crate::stuck::block(&cluster, &pods, "web:3").await;
+    block(&cluster, &pods, "web:3").await;
     let labels = prometheus.fires("OrderedDeploymentBlocked").await.unwrap();
     assert_eq!(labels["name"], "web", "{labels}");
+    let id = format!("{}@3", pods[1]);
+    let message =
+        cluster.until_said(condition::STALLED, ConditionStatus::True, reason::BLOCKED).await.unwrap();
+    assert!([&id, &pods[4], &pods[5]].iter().all(|named| message.contains(*named)), "{message}");
     ask(&prometheus, &queries, &mut empty).await;
 
     // Without changes, the watches receive no events for a while.

@@ -4,21 +4,14 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use kube::api::DynamicObject;
-use ordereddeployment_api::OrderedDeployment;
-use ordereddeployment_api::names::{condition, reason};
 use scenarios::{Deletion, Request, Setting, TestCluster, side_by_side};
-use serde_json::{Value, json};
-
-use crate::built_in::budget;
+use serde_json::json;
 
 /// Creates ten pods with these priorities and waits until they are complete. The result is sorted by name, so it does
 /// not contain the order of creation.
-async fn ten_pods(cluster: &TestCluster, more: Value) -> BTreeMap<String, i32> {
+async fn ten_pods(cluster: &TestCluster) -> BTreeMap<String, i32> {
     const PRIORITIES: [i32; 10] = [2, 0, 7, -3, 2, 7, 0, 5, 0, 1];
-    let mut spec = json!({"replicas": 10});
-    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let pods = cluster.deployed(&spec).await.unwrap();
+    let pods = cluster.deployed(&json!({"replicas": 10})).await.unwrap();
     for (pod, priority) in pods.iter().zip(PRIORITIES).filter(|(_, priority)| *priority != 0) {
         cluster.prioritise(pod, priority).await.unwrap();
     }
@@ -28,7 +21,7 @@ async fn ten_pods(cluster: &TestCluster, more: Value) -> BTreeMap<String, i32> {
 
 /// Every deletion is from our controller, has the UID and version of one pod as precondition, and follows the order of
 /// the priorities.
-fn assert_ordered(deletions: &[Deletion], priorities: &BTreeMap<String, i32>, ending: &str) {
+fn assert_ordered(deletions: &[Deletion], priorities: &BTreeMap<String, i32>) {
     let mut uids: Vec<_> = deletions.iter().map(|one| one.uid.clone()).collect();
     uids.sort();
     uids.dedup();
@@ -41,7 +34,7 @@ fn assert_ordered(deletions: &[Deletion], priorities: &BTreeMap<String, i32>, en
             "{deletion:?}"
         );
         assert!(deletion.uid.is_some() && deletion.resource_version.is_some(), "{deletion:?}");
-        assert!(deletion.user_agent.ends_with(ending), "{deletion:?}");
+        assert!(deletion.user_agent.ends_with("/rollout"), "{deletion:?}");
     }
     let order: Vec<i32> = deletions.iter().map(|deletion| priorities[&deletion.pod]).collect();
     assert!(order.is_sorted_by(|first, second| first >= second), "{order:?}");
@@ -91,14 +84,14 @@ fn bounds(seconds: usize) -> BTreeMap<&'static str, usize> {
 }
 
 async fn a_rollout_deletes_in_order_with_preconditions_and_limited_requests(cluster: TestCluster) {
-    let priorities = ten_pods(&cluster, json!({})).await;
+    let priorities = ten_pods(&cluster).await;
     let before = cluster.requests().await.unwrap().len();
     let start = Instant::now();
     cluster.set_image("web:2").await.unwrap();
     cluster.complete("web", 10).await.unwrap();
     let deletions = cluster.deletions().await.unwrap();
     assert_eq!(deletions.len(), 10);
-    assert_ordered(&deletions, &priorities, "/rollout");
+    assert_ordered(&deletions, &priorities);
 
     let bill = bill(&cluster, before).await;
     let all: usize = bill.values().sum();
@@ -112,65 +105,7 @@ async fn a_rollout_deletes_in_order_with_preconditions_and_limited_requests(clus
     }
 }
 
-async fn a_scale_down_deletes_the_first_of_the_order(cluster: TestCluster) {
-    let priorities = ten_pods(&cluster, json!({})).await;
-    cluster.scale(6).await.unwrap();
-    cluster.complete("web", 6).await.unwrap();
-    let deletions = cluster.deletions().await.unwrap();
-    assert_ordered(&deletions, &priorities, "/scale");
-    let gone: Vec<i32> = deletions.iter().map(|deletion| priorities[&deletion.pod]).collect();
-    assert_eq!(gone, [7, 7, 5, 2], "four of ten, one of the two of priority 2");
-}
-
-/// Without a surge, a budget that allows no unavailable pod rejects every eviction. Kubernetes 1.20 accepts evictions
-/// only as `policy/v1beta1`.
-async fn evictions_wait_for_a_budget_and_keep_the_order(cluster: TestCluster) {
-    let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
-    let priorities = ten_pods(&cluster, json!({"podDeletion": "Evict", "strategy": bounds})).await;
-    let budgets = budget(&cluster, json!(0)).await;
-    let allows = |budget: &DynamicObject, count: i64| {
-        let number = |key: &str| budget.data.pointer(&format!("/status/{key}")).and_then(Value::as_i64);
-        number("expectedPods") == Some(10) && number("disruptionsAllowed") == Some(count)
-    };
-    let nothing = |budget: &DynamicObject| allows(budget, 0);
-    cluster.until_object(budgets.clone(), "web", "a budget of nothing", nothing).await.unwrap();
-    cluster.set_image("web:2").await.unwrap();
-    let refused = |object: &OrderedDeployment| {
-        let failure =
-            object.status.as_ref().and_then(|status| status.condition(condition::REPLICA_FAILURE)).cloned();
-        failure.is_some_and(|failure| failure.reason == reason::EVICTION_REFUSED)
-    };
-    let object = cluster.until("web", "refused", refused).await.unwrap();
-    assert_eq!(object.status.unwrap().available_replicas, Some(10));
-    assert_eq!(cluster.deletions().await.unwrap(), []);
-    assert_eq!(cluster.pods_of_image("web:1").await.unwrap().len(), 10);
-    let attempts: Vec<Request> = cluster
-        .requests()
-        .await
-        .unwrap()
-        .into_iter()
-        .filter(|request| {
-            request.subresource.as_deref() == Some("eviction")
-                && request.namespace.as_deref() == Some(&cluster.namespace)
-                && request.code == 429
-        })
-        .collect();
-    assert!(!attempts.is_empty());
-    for attempt in attempts {
-        assert_eq!(priorities[attempt.name.as_ref().unwrap()], 7, "no other pod is evicted");
-    }
-
-    budget(&cluster, json!(1)).await;
-    cluster.complete("web", 10).await.unwrap();
-    let deletions = cluster.deletions().await.unwrap();
-    assert_eq!(deletions.len(), 10);
-    assert!(deletions.iter().all(|deletion| deletion.evicted), "{deletions:#?}");
-    assert_ordered(&deletions, &priorities, "/rollout");
-}
-
 side_by_side!(
     Setting::default();
     a_rollout_deletes_in_order_with_preconditions_and_limited_requests,
-    a_scale_down_deletes_the_first_of_the_order,
-    evictions_wait_for_a_budget_and_keep_the_order,
 );

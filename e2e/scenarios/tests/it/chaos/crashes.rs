@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use scenarios::{Manager, Server, TestCluster, on_both};
+use scenarios::{Manager, Server, on_both};
 
-use super::{PRIORITIES, Strike, Trial, setting};
+use super::{PRIORITIES, Trial, setting};
 use crate::election::leader;
 
 async fn a_controller_killed_at_any_write_continues_the_rollout(server: Server) {
@@ -33,39 +33,27 @@ const LEASE: Duration = Duration::from_secs(3);
 pub(super) const ARGUMENTS: [&str; 4] =
     ["--leader-elect", "--lease-duration=3s", "--renew-deadline=2s", "--retry-period=250ms"];
 
-/// Two replicas with leader election.
-struct Pair {
-    cluster: TestCluster,
-    replicas: Vec<Manager>,
-}
-
-impl Pair {
-    fn start(cluster: &TestCluster) -> Self {
-        let start = || cluster.start_manager_with(&ARGUMENTS).unwrap();
-        Self { cluster: cluster.clone(), replicas: vec![start(), start()] }
-    }
-
-    /// Kills the leader, starts another replica, and waits for a new leader with a deadline.
-    async fn kill_the_leader(&mut self, strike: Strike) {
-        let (holder, _) = leader(&self.cluster, None).await;
-        let leads = |one: &Manager| one.id().is_some_and(|id| holder.contains(&format!("_{id}_")));
-        let place = self.replicas.iter().position(leads).unwrap();
-        let killed = Instant::now();
-        self.replicas.remove(place).kill().await.unwrap();
-        drop(strike);
-        self.replicas.push(self.cluster.start_manager_with(&ARGUMENTS).unwrap());
-        let (_, at) = leader(&self.cluster, Some(&holder)).await;
-        let took = at - killed;
-        println!("followed after {took:.2?} of a lease of {LEASE:?}");
-        assert!(took <= LEASE + Duration::from_secs(2));
-    }
-}
-
+/// With two replicas.
 async fn a_leader_killed_at_any_write_is_replaced_in_time_and_the_rollout_continues(server: Server) {
     let mut trial = Trial::start(server, setting()).await;
-    let mut pair = Pair::start(&trial.cluster);
+    let cluster = trial.cluster.clone();
+    let start = || cluster.start_manager_with(&ARGUMENTS).unwrap();
+    let mut replicas = vec![start(), start()];
     trial.deploy().await;
-    trial.roll_out("web:2", 1, async |strike| pair.kill_the_leader(strike).await).await;
+    trial
+        .roll_out("web:2", 1, async |strike| {
+            let (holder, _) = leader(&cluster, None).await;
+            let leads = |one: &Manager| one.id().is_some_and(|id| holder.contains(&format!("_{id}_")));
+            let place = replicas.iter().position(leads).unwrap();
+            let killed = Instant::now();
+            replicas.remove(place).kill().await.unwrap();
+            drop(strike);
+            replicas.push(start());
+            let (_, at) = leader(&cluster, Some(&holder)).await;
+            println!("followed after {:.2?} of a lease of {LEASE:?}", at - killed);
+            assert!(at - killed <= LEASE + Duration::from_secs(2));
+        })
+        .await;
     assert_eq!(trial.strikes, 4);
     let findings = trial.check().await;
     assert_eq!(findings.rolled, PRIORITIES);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use scenarios::proxy::{Moment, RequestMatcher, Trap};
+use scenarios::proxy::{Moment, RequestMatcher};
 use scenarios::{Server, TestCluster, is_ready, on_both};
 
 use super::crashes::ARGUMENTS;
@@ -13,7 +13,7 @@ use crate::election::leader;
 
 /// Deletes a pod, as another client would, and waits until it is removed.
 async fn lose(cluster: &TestCluster, pod: &str) {
-    cluster.kubectl.run(&["delete", "pod", pod, "--wait=false"]).await.unwrap();
+    cluster.lose(pod).await.unwrap();
     let gone = |pods: &[Pod]| pods.iter().all(|one| one.name_any() != pod);
     cluster.until_pods(&format!("without {pod}"), gone).await.unwrap();
 }
@@ -86,45 +86,6 @@ async fn a_controller_recovers_from_a_network_partition_in_a_rollout(server: Ser
     let findings = trial.check().await;
     assert_eq!(findings.rolled, [7, 7, 5, 3, 2, 1, 0, 0, -3]);
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 1, 2));
-}
-
-/// Makes the controller give up its next write with this verb while the write is in transit. The write reaches the
-/// server when the trap is released.
-async fn given_up(cluster: &TestCluster, verb: &'static str, cause: impl Future<Output = ()>) -> Trap {
-    let rules = cluster.proxy.rules();
-    let mut trap = rules.trap(RequestMatcher::new(verb, "pods"), 1, Moment::BeforeRequest);
-    cause.await;
-    trap.reached().await;
-    rules.stall();
-    rules.until_given_up().await;
-    rules.flow();
-    trap
-}
-
-/// Writes that arrive late: a pod that is created late is one too many and is deleted again; a late delete finds no
-/// pod.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_that_arrive_late_are_corrected_on_the_sandbox() {
-    let mut trial = Trial { late: 1, ..Trial::start(Server::Sandbox, setting()).await };
-    let cluster = trial.cluster.clone();
-    let _manager = cluster.start_manager().unwrap();
-    trial.deploy().await;
-    let old = trial.mark().await;
-    let late = given_up(&cluster, "create", async { cluster.set_image("web:2").await.unwrap() }).await;
-    held_at(&cluster, &old[BEFORE], 3, 10).await;
-    late.release();
-    cluster.until_pods("one more", |pods| pods.len() == 11).await.unwrap();
-    // A hold deletes nothing.
-    held_at(&cluster, &old[BEFORE], 4, 11).await;
-
-    let late = given_up(&cluster, "delete", async { cluster.resume().await.unwrap() }).await;
-    held_at(&cluster, &old[AFTER], 6, 10).await;
-    late.release();
-    cluster.resume().await.unwrap();
-    cluster.complete("web", 10).await.unwrap();
-    let findings = trial.check().await;
-    assert_eq!(findings.rolled, PRIORITIES);
-    assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 0, 2));
 }
 
 async fn a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more(server: Server) {

@@ -15,7 +15,7 @@ impl Trial {
         let rules = cluster.proxy.rules();
         rules.freeze(RequestMatcher::default());
         for pod in pods {
-            cluster.kubectl.run(&["delete", "pod", pod, "--wait=false"]).await.unwrap();
+            cluster.lose(pod).await.unwrap();
         }
         let gone = |there: &[Pod]| there.iter().all(|one| !pods.contains(&&one.name_any()));
         cluster.until_pods("rid of them", gone).await.unwrap();

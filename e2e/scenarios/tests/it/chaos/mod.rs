@@ -20,7 +20,6 @@ use std::pin::pin;
 use std::time::Instant;
 
 use checks::Findings;
-use kube::ResourceExt;
 use ordereddeployment_api::OrderedDeployment;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -48,8 +47,6 @@ struct Trial {
     /// The writes of pods at which the next faults occur, and when.
     aims: std::vec::IntoIter<(&'static str, Moment)>,
     strikes: usize,
-    /// How many creates arrive after the controller has given them up.
-    late: usize,
     start: Instant,
 }
 
@@ -69,15 +66,7 @@ impl Trial {
         let start = Instant::now();
         let cluster = TestCluster::with(server, setting).await.unwrap();
         let dice = StdRng::seed_from_u64(seed);
-        Self {
-            cluster,
-            history: History::default(),
-            dice,
-            aims: Vec::new().into_iter(),
-            strikes: 0,
-            late: 0,
-            start,
-        }
+        Self { cluster, history: History::default(), dice, aims: Vec::new().into_iter(), strikes: 0, start }
     }
 
     /// A trap at one of the next writes: the next one in `aims`, else any write.
@@ -97,8 +86,7 @@ impl Trial {
 
     /// Sets the priorities and pause points of the current pods. Returns the pods in deletion order.
     async fn mark(&self) -> Vec<String> {
-        let pods: Vec<String> =
-            self.cluster.pods().await.unwrap().iter().map(ResourceExt::name_any).collect();
+        let pods = self.cluster.names().await.unwrap();
         assert_eq!(pods.len(), PRIORITIES.len(), "{pods:?}");
         for (pod, priority) in pods.iter().zip(PRIORITIES).filter(|(_, priority)| *priority != 0) {
             self.cluster.prioritise(pod, priority).await.unwrap();
@@ -165,7 +153,7 @@ impl Trial {
     async fn check(&mut self) -> Findings {
         self.history.read_on(&self.cluster).await.unwrap();
         let requests = self.cluster.requests().await.unwrap();
-        let checked = checks::check(self.history.commits(), &requests, &self.cluster.namespace, self.late);
+        let checked = checks::check(self.history.commits(), &requests, &self.cluster.namespace);
         let findings = checked.unwrap_or_else(|broken| panic!("broken promises:\n{broken}"));
         println!("{} strikes in {:.1?}: {findings:?}", self.strikes, self.start.elapsed());
         findings

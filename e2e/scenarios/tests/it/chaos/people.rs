@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::EvictParams;
-use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::annotation::PAUSE_POINT;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
-use scenarios::{Commit, Server, TestCluster, is_complete, is_held_with, on_both};
+use scenarios::{Commit, Server, TestCluster, image_of, is_complete, is_held_with, on_both};
 use serde_json::{Value, json};
 
 use super::{Trial, setting};
@@ -104,26 +103,12 @@ impl Images {
 }
 
 impl Trial {
-    async fn patch(&self, spec: Value) {
-        self.cluster.patch(&json!({"spec": spec})).await.unwrap();
-    }
-
-    async fn request(&self, status: Value) {
-        let patch = json!({"status": status}).to_string();
-        let patch = ["patch", "od", "web", "--subresource=status", "--type=merge", "-p", &patch];
-        self.cluster.kubectl.run(&patch).await.unwrap();
-    }
-
-    async fn any_pod(&mut self) -> Option<String> {
-        let pods: Vec<_> = self.cluster.pods().await.unwrap().iter().map(ResourceExt::name_any).collect();
-        pods.choose(&mut self.dice).cloned()
-    }
-
     async fn act(&mut self, deed: Deed, images: &mut Images) {
         let cluster = self.cluster.clone();
         let object = cluster.deployments().get("web").await.unwrap();
         let revision = object.status.and_then(|status| status.rollout).map_or(0, |rollout| rollout.revision);
         let replicas = object.spec.replicas;
+        let patch = async |spec: Value| cluster.patch(&json!({"spec": spec})).await.unwrap();
         images.is_back |= matches!(deed, Deed::Back | Deed::Abort | Deed::AbortAndRetry);
         match deed {
             Deed::Scale(replicas) => cluster.scale(replicas).await.unwrap(),
@@ -133,42 +118,40 @@ impl Trial {
                 cluster.set_image(&images.edited(replicas)).await.unwrap();
             }
             Deed::Back => cluster.set_image(&images.served).await.unwrap(),
-            Deed::Pause => self.patch(json!({"paused": !object.spec.paused})).await,
+            Deed::Pause => patch(json!({"paused": !object.spec.paused})).await,
             Deed::Surge(surge, unavailable) => {
                 let bounds = json!({"maxSurge": surge, "maxUnavailable": unavailable});
-                self.patch(json!({"strategy": {"rollingUpdate": bounds}})).await;
+                patch(json!({"strategy": {"rollingUpdate": bounds}})).await;
             }
-            Deed::Break => self.patch(json!({"strategy": {"pausePoints": invalid()}})).await,
-            Deed::Mend => self.patch(json!({"strategy": {"pausePoints": canary()}})).await,
+            Deed::Break => patch(json!({"strategy": {"pausePoints": invalid()}})).await,
+            Deed::Mend => patch(json!({"strategy": {"pausePoints": canary()}})).await,
             Deed::LateResume => {
                 cluster.request_resume(&format!("canary@{}", revision - 1)).await.unwrap();
             }
             Deed::WrongResume => {
                 cluster.request_resume(&format!("canary@{revision}.2")).await.unwrap();
             }
-            Deed::Abort => self.request(json!({"abortRequested": revision})).await,
-            Deed::Retry => self.request(json!({"retryRequested": revision})).await,
+            Deed::Abort => cluster.patch_status(&json!({"abortRequested": revision})).await.unwrap(),
+            Deed::Retry => cluster.patch_status(&json!({"retryRequested": revision})).await.unwrap(),
             Deed::AbortAndRetry => {
-                self.request(json!({"abortRequested": revision, "retryRequested": revision})).await;
+                cluster
+                    .patch_status(&json!({"abortRequested": revision, "retryRequested": revision}))
+                    .await
+                    .unwrap();
             }
             Deed::Delete | Deed::Evict | Deed::Mark | Deed::Unmark => {
-                let Some(pod) = self.any_pod().await else { return };
-                let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+                let pods = cluster.names().await.unwrap();
+                let Some(pod) = pods.choose(&mut self.dice) else { return };
                 // The controller can have deleted it since.
-                match deed {
-                    Deed::Delete => {
-                        let _ = cluster.kubectl.run(&["delete", "pod", &pod, "--wait=false"]).await;
-                    }
+                drop(match deed {
+                    Deed::Delete => cluster.lose(pod).await,
                     Deed::Evict => {
-                        let _ = api.evict(&pod, &EvictParams::default()).await;
+                        let evicted = cluster.api::<Pod>().evict(pod, &EvictParams::default()).await;
+                        evicted.map(drop).map_err(Into::into)
                     }
-                    Deed::Mark => {
-                        let _ = cluster.pause_at(&pod, "before").await;
-                    }
-                    _ => {
-                        let _ = cluster.annotate(&pod, &format!("{PAUSE_POINT}-")).await;
-                    }
-                }
+                    Deed::Mark => cluster.pause_at(pod, "before").await,
+                    _ => cluster.annotate(pod, &format!("{PAUSE_POINT}-")).await,
+                });
             }
         }
     }
@@ -195,9 +178,8 @@ fn most(commits: &[Commit], since: u64, images: &Images) -> BTreeMap<String, usi
     for commit in commits.iter().filter(|commit| commit.plural == "pods") {
         let is_new = known.insert(&commit.name) && commit.version > since;
         let pod: Option<Pod> = commit.object.clone().map(|pod| serde_json::from_value(pod).unwrap());
-        let image = pod
-            .filter(|pod| pod.metadata.deletion_timestamp.is_none())
-            .map(|pod| pod.spec.unwrap().containers[0].image.clone().unwrap());
+        let image =
+            pod.filter(|pod| pod.metadata.deletion_timestamp.is_none()).map(|pod| image_of(&pod).to_owned());
         let is_retired = |image: &String| images.resumed.contains(image) && *image != images.served;
         if let Some(image) = image.as_ref().filter(|image| is_new && !images.set.contains(*image)) {
             assert!(!is_retired(image), "{} is made of {image}, which was retired", commit.name);
@@ -217,38 +199,11 @@ fn most(commits: &[Commit], since: u64, images: &Images) -> BTreeMap<String, usi
     most
 }
 
-/// Prints what was committed since that version.
-fn show(commits: &[Commit], since: u64) {
-    for commit in commits.iter().filter(|commit| commit.version > since) {
-        let Some(object) = &commit.object else {
-            println!("{} {} {} is gone", commit.version, commit.plural, commit.name);
-            continue;
-        };
-        let image = object
-            .pointer("/spec/containers/0/image")
-            .or(object.pointer("/spec/template/spec/containers/0/image"));
-        let (spec, status) = (&object["spec"], &object["status"]);
-        let shown = json!([
-            image,
-            object["metadata"]["deletionTimestamp"],
-            spec["replicas"],
-            spec["strategy"],
-            spec["paused"],
-            status["rollout"],
-            status["hold"]["id"],
-            status["aborted"],
-            status["passed"],
-            status["conditions"][0]["status"],
-        ]);
-        println!("{} {} {} {shown}", commit.version, commit.plural, commit.name);
-    }
-}
-
 /// As it was before, with a new template: the rollout pauses at its canary and completes once that is resumed.
 async fn lets_it_rest(cluster: &TestCluster, image: &str) {
-    for pod in cluster.pods().await.unwrap() {
+    for pod in cluster.names().await.unwrap() {
         // The controller can have deleted it since.
-        let _ = cluster.annotate(&pod.name_any(), &format!("{PAUSE_POINT}-")).await;
+        let _ = cluster.annotate(&pod, &format!("{PAUSE_POINT}-")).await;
     }
     let bounds = json!({"maxSurge": 1, "maxUnavailable": 1});
     let containers = json!([{"name": "web", "image": image}]);
@@ -323,8 +278,8 @@ async fn nobody_gets_past_a_canary_without_its_resume(server: Server) {
         trial.history.read_on(&cluster).await.unwrap();
         let most = most(trial.history.commits(), since, &images);
         let past: Vec<_> = most.iter().filter(|(_, pods)| **pods > 1).collect();
-        if !past.is_empty() {
-            show(trial.history.commits(), since);
+        for commit in trial.history.commits().iter().filter(|one| !past.is_empty() && one.version > since) {
+            println!("{commit:?}");
         }
         assert!(past.is_empty(), "more than one pod of an image that nobody resumed: {past:?}");
         assert_eq!(most.get(&last), Some(&1));

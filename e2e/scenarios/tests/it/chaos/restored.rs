@@ -8,11 +8,6 @@ use serde_json::json;
 
 use super::setting;
 
-/// The names of the current pods.
-async fn names(cluster: &TestCluster) -> Vec<String> {
-    cluster.pods().await.unwrap().iter().map(ResourceExt::name_any).collect()
-}
-
 /// The current resource version of the server.
 async fn version(client: &Client) -> u64 {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-public");
@@ -21,7 +16,7 @@ async fn version(client: &Client) -> u64 {
 
 /// Writes until the server exceeds this version, so that watches from before the restore receive new events.
 async fn write_past(cluster: &TestCluster, version_before: u64) {
-    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let maps: Api<ConfigMap> = cluster.api();
     let map = serde_json::from_value(json!({"metadata": {"generateName": "write-"}})).unwrap();
     while version(&cluster.client).await <= version_before {
         maps.create(&PostParams::default(), &map).await.unwrap();
@@ -44,11 +39,11 @@ async fn changes_lost_by_a_restore_of_etcd_are_not_repeated_on_a_real_server() {
     let lost = version(&cluster.client).await;
 
     plane.restore(&setting).await.unwrap();
-    assert_eq!(names(&cluster).await, before);
+    assert_eq!(cluster.names().await.unwrap(), before);
     write_past(&cluster, lost).await;
     cluster.scale(5).await.unwrap();
     cluster.complete("web", 5).await.unwrap();
-    let after = names(&cluster).await;
+    let after = cluster.names().await.unwrap();
     assert!(before.iter().all(|pod| after.contains(pod)), "{before:?} {after:?}");
     assert_eq!(cluster.pods_of_image("web:1").await.unwrap().len(), 5);
     cluster.set_image("web:3").await.unwrap();

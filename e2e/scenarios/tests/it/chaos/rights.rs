@@ -1,119 +1,67 @@
 //! Permissions are removed and granted again during a rollout: the controller reports the missing permission, does
 //! nothing else, and continues when it has the permission.
 
-use std::time::Duration;
-
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
-use kube::Api;
-use kube::api::PostParams;
-use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
-use scenarios::{Server, TestCluster};
+use ordereddeployment_api::ConditionStatus;
+use ordereddeployment_api::names::{GROUP, condition, reason};
+use scenarios::{Server, TestCluster, condition_of};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::{AFTER, BEFORE, PRIORITIES, Trial, held_at, setting};
 
 const USER: &str = "system:serviceaccount:default:controller";
-/// The timeout until the server applies changed permissions. It is far longer than necessary.
-const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A part of the permissions of the controller, in a separate role: group, resource, verbs.
-type Rules = &'static [(&'static str, &'static str, &'static [&'static str])];
-
-const OURS: &str = "ordereddeployment.io";
-const READ: &[&str] = &["get", "list", "watch"];
+/// A part of the permissions of the controller, in a role of its own: the role, and one of its permissions.
+type Right = (&'static str, (&'static str, &'static str, &'static str));
 
 /// The permissions to watch.
-const SEES: (&str, Rules) = (
-    "sees",
-    &[
-        (OURS, "ordereddeployments", READ),
-        (OURS, "orderedreplicasets", READ),
-        ("", "pods", READ),
-        ("", "nodes", READ),
-    ],
-);
+const SEES: Right = ("sees", ("list", "", "pods"));
 /// The permissions to create pods and to report them.
-const MAKES: (&str, Rules) = (
-    "makes",
-    &[
-        (OURS, "orderedreplicasets", &["create", "patch", "delete"]),
-        (OURS, "orderedreplicasets/status", &["patch"]),
-        (OURS, "ordereddeployments/finalizers", &["update"]),
-        (OURS, "orderedreplicasets/finalizers", &["update"]),
-        ("", "pods", &["create", "patch"]),
-        ("", "events", &["create", "patch"]),
-    ],
-);
-const DELETES: (&str, Rules) = ("deletes", &[("", "pods", &["delete"])]);
-const TELLS: (&str, Rules) = ("tells", &[(OURS, "ordereddeployments/status", &["patch"])]);
+const MAKES: Right = ("makes", ("create", "", "pods"));
+const DELETES: Right = ("deletes", ("delete", "", "pods"));
+const TELLS: Right = ("tells", ("patch", GROUP, "ordereddeployments/status"));
+const ALL: [Right; 4] = [SEES, MAKES, DELETES, TELLS];
 
-const ALL: [(&str, Rules); 4] = [SEES, MAKES, DELETES, TELLS];
-
-fn manifests((name, rules): (&str, Rules)) -> [Value; 2] {
-    let allowed = |(group, resource, verbs): &(&str, &str, &[&str])| json!({"apiGroups": [group], "resources": [resource], "verbs": verbs});
-    let kind = |kind: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
-    let (mut role, mut binding) = (kind("ClusterRole"), kind("ClusterRoleBinding"));
-    role["rules"] = rules.iter().map(allowed).collect();
-    binding["roleRef"] =
-        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
-    binding["subjects"] = json!([{"kind": "ServiceAccount", "name": "controller", "namespace": "default"}]);
-    [role, binding]
+/// The rules of a role.
+fn rules(role: &str) -> Value {
+    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    let read = ["get", "list", "watch"];
+    match role {
+        "sees" => json!([
+            rule(GROUP, &["ordereddeployments", "orderedreplicasets"], &read),
+            rule("", &["pods", "nodes"], &read),
+        ]),
+        "makes" => json!([
+            rule(GROUP, &["orderedreplicasets"], &["create", "patch", "delete"]),
+            rule(GROUP, &["orderedreplicasets/status"], &["patch"]),
+            rule(GROUP, &["ordereddeployments/finalizers", "orderedreplicasets/finalizers"], &["update"]),
+            rule("", &["pods", "events"], &["create", "patch"]),
+        ]),
+        "deletes" => json!([rule("", &["pods"], &["delete"])]),
+        _ => json!([rule(GROUP, &["ordereddeployments/status"], &["patch"])]),
+    }
 }
 
-async fn give(cluster: &TestCluster, rights: &[(&str, Rules)]) {
-    for right in rights {
-        for manifest in manifests(*right) {
+async fn give(cluster: &TestCluster, rights: &[Right]) {
+    for (role, permission) in rights {
+        let of = |kind: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": role}});
+        let (mut granted, mut binding) = (of("ClusterRole"), of("ClusterRoleBinding"));
+        granted["rules"] = rules(role);
+        binding["roleRef"] =
+            json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role});
+        binding["subjects"] =
+            json!([{"kind": "ServiceAccount", "name": "controller", "namespace": "default"}]);
+        for manifest in [granted, binding] {
             cluster.kubectl.run_with(&["apply", "-f", "-"], &manifest.to_string()).await.unwrap();
         }
-    }
-    until_heeded(cluster, rights, true).await;
-}
-
-async fn take_away(cluster: &TestCluster, rights: &[(&str, Rules)]) {
-    for (name, _) in rights {
-        cluster.kubectl.run(&["delete", "clusterrolebinding", name]).await.unwrap();
-    }
-    until_heeded(cluster, rights, false).await;
-}
-
-/// Waits until the API server applies the change, for which there is no notification.
-async fn until_heeded(cluster: &TestCluster, rights: &[(&str, Rules)], given: bool) {
-    let reviews: Api<SubjectAccessReview> = Api::all(cluster.client.clone());
-    let limit = Instant::now() + TIMEOUT;
-    for (group, resource, verbs) in rights.iter().flat_map(|(_, rules)| rules.iter()) {
-        let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
-        let wanted = ResourceAttributes {
-            group: Some((*group).to_owned()),
-            namespace: Some(cluster.namespace.clone()),
-            resource: Some(resource.to_owned()),
-            subresource: Some(part.to_owned()),
-            verb: verbs.first().map(|verb| (*verb).to_owned()),
-            ..ResourceAttributes::default()
-        };
-        let spec = SubjectAccessReviewSpec {
-            resource_attributes: Some(wanted),
-            user: Some(USER.to_owned()),
-            ..SubjectAccessReviewSpec::default()
-        };
-        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-        while reviews.create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed != given
-        {
-            assert!(Instant::now() < limit, "the server does not heed {resource}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        cluster.until_may(USER, *permission, true).await.unwrap();
     }
 }
 
-/// Whether the status reports that the controller may not delete.
-fn reports_forbidden_delete(object: &OrderedDeployment) -> bool {
-    let failure = object.status.as_ref().and_then(|status| status.condition(condition::REPLICA_FAILURE));
-    failure.is_some_and(|failure| {
-        failure.status == ConditionStatus::True
-            && failure.reason == reason::FAILED_DELETE
-            && failure.message.contains("forbidden")
-    })
+async fn take_away(cluster: &TestCluster, rights: &[Right]) {
+    for (role, permission) in rights {
+        cluster.kubectl.run(&["delete", "clusterrolebinding", role]).await.unwrap();
+        cluster.until_may(USER, *permission, false).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -131,14 +79,17 @@ async fn a_controller_continues_when_permissions_are_granted_again_on_a_real_ser
     // Without permission to delete, the controller reports this in the status and creates no more pods than allowed.
     take_away(&cluster, &[DELETES]).await;
     cluster.set_image("web:2").await.unwrap();
-    cluster.until("web", "reporting the error", reports_forbidden_delete).await.unwrap();
+    let (failure, why) = (condition::REPLICA_FAILURE, reason::FAILED_DELETE);
+    let message = cluster.until_said(failure, ConditionStatus::True, why).await.unwrap();
+    assert!(message.contains("forbidden"), "{message}");
     cluster.until_event(reason::FAILED_DELETE).await.unwrap();
     assert_eq!(cluster.deletions().await.unwrap(), []);
     assert_eq!(cluster.pods().await.unwrap().len(), 11);
     assert!(manager.runs().unwrap(), "the controller ended");
     give(&cluster, &[DELETES]).await;
     held_at(&cluster, &old[BEFORE], 3, 10).await;
-    cluster.until("web", "without the error", |object| !reports_forbidden_delete(object)).await.unwrap();
+    let is_gone = |object: &_| condition_of(object, failure).is_none_or(|one| one.reason != why);
+    cluster.until("web", "without the error", is_gone).await.unwrap();
 
     // Without any permission the controller cannot even start: it logs this and waits.
     take_away(&cluster, &ALL).await;

@@ -1,18 +1,16 @@
 //! The life of the chart on a real API server, with the commands of the documentation: installed, in use, upgraded,
 //! uninstalled, installed again, and installed for one namespace.
 
-use std::time::Instant;
-
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, ListParams, PostParams};
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
+use kube::api::{Api, ListParams};
 use scenarios::{Helm, Manager, TestCluster};
 use serde_json::json;
 
 use super::rights::{Account, all_are_used, granted, nothing_was_refused};
-use super::work::{self, complete, image, patch};
+use super::work::{self, complete};
 use super::{CHART, documented, sets_of_values, user_roles};
 
 const NAME: &str = "ordered-deployment";
@@ -56,7 +54,7 @@ impl Installation {
         };
         let command: Vec<String> = documented(start).into_iter().map(whole).collect();
         let command: Vec<&str> = command.iter().map(String::as_str).chain(more.iter().copied()).collect();
-        self.cluster.kubectl.run(&command).await.unwrap()
+        self.cluster.kubectl.anywhere().run(&command).await.unwrap()
     }
 
     async fn install(&self) {
@@ -90,13 +88,6 @@ impl Installation {
         crds
     }
 
-    async fn make_namespace(&self, name: &str) {
-        let namespaces: Api<Namespace> = Api::all(self.cluster.client.clone());
-        let mut namespace = Namespace::default();
-        namespace.meta_mut().name = Some(name.to_owned());
-        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
-    }
-
     /// Whether the server has the oldest supported version: it has no CEL rules, and its kubectl does not find them in
     /// the schema.
     fn is_old(&self) -> bool {
@@ -117,24 +108,16 @@ async fn end(mut manager: Manager) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_chart_works_as_documented_and_grants_only_used_permissions_on_a_real_server() {
     let _machine = scenarios::share_the_machine().await;
-    let mut installation = timed("a control plane", Installation::start()).await;
-    timed("installed", is_installed(&installation)).await;
-    timed("a second release", a_second_release_for_the_same_namespaces_is_refused(&installation)).await;
-    timed("every set of values", the_server_accepts_every_values_file(&installation)).await;
-    timed("at work", does_its_work_with_exactly_its_rights(&mut installation)).await;
-    timed("upgraded", is_upgraded_with_its_crds(&installation)).await;
-    timed("uninstalled", is_uninstalled_and_leaves_crds_and_objects(&installation)).await;
-    timed("installed again", takes_up_what_it_left(&mut installation)).await;
-    timed("in one namespace", works_in_one_namespace(&mut installation)).await;
-    timed("without its CRDs and back", comes_back_after_its_crds_were_deleted(&installation)).await;
-}
-
-/// Runs one step and prints its duration.
-async fn timed<T>(step: &str, future: impl Future<Output = T>) -> T {
-    let start = Instant::now();
-    let done = Box::pin(future).await;
-    println!("{step}: {:.1?}", start.elapsed());
-    done
+    let mut installation = Installation::start().await;
+    is_installed(&installation).await;
+    a_second_release_for_the_same_namespaces_is_refused(&installation).await;
+    the_server_accepts_every_values_file(&installation).await;
+    Box::pin(does_its_work_with_exactly_its_rights(&mut installation)).await;
+    is_upgraded_with_its_crds(&installation).await;
+    is_uninstalled_and_leaves_crds_and_objects(&installation).await;
+    Box::pin(takes_up_what_it_left(&mut installation)).await;
+    Box::pin(works_in_one_namespace(&mut installation)).await;
+    Box::pin(comes_back_after_its_crds_were_deleted(&installation)).await;
 }
 
 async fn is_installed(installation: &Installation) {
@@ -158,23 +141,15 @@ async fn a_second_release_for_the_same_namespaces_is_refused(installation: &Inst
 
 /// As a dry run with the version of the server, which does not have the kinds of the Prometheus operator.
 async fn the_server_accepts_every_values_file(installation: &Installation) {
-    installation.make_namespace("team-a").await;
-    installation.make_namespace("shop").await;
-    installation.make_namespace("monitoring").await;
+    for name in ["team-a", "shop", "monitoring"] {
+        installation.cluster.kubectl.run(&["create", "namespace", name]).await.unwrap();
+    }
     let version = &installation.cluster.control_plane().unwrap().version;
     for values in sets_of_values() {
-        let template = [
-            "template",
-            "tried",
-            CHART,
-            "--namespace=team-a",
-            "--kube-version",
-            version,
-            "--values",
-            &values,
-        ];
-        let without = ["--set", "serviceMonitor.enabled=false,prometheusRule.enabled=false"];
-        let manifests = installation.helm.run(&[&template[..], &without].concat()).await.unwrap();
+        let template = ["template", "tried", CHART, "--namespace=team-a", "--kube-version", version];
+        let without = "--set=serviceMonitor.enabled=false,prometheusRule.enabled=false";
+        let more = ["--values", &values, without];
+        let manifests = installation.helm.run(&[&template[..], &more].concat()).await.unwrap();
         let apply = ["apply", "--dry-run=server", "--filename=-"];
         installation.cluster.kubectl.run_with(&apply, &manifests).await.unwrap();
     }
@@ -196,7 +171,7 @@ async fn does_its_work_with_exactly_its_rights(installation: &mut Installation) 
     work::until_evicted(cluster).await;
     end(first).await;
     second.until_logged("acquired lease").await.unwrap();
-    patch(cluster, &image("web:4")).await;
+    cluster.set_image("web:4").await.unwrap();
     complete(cluster, "web:4").await;
     work::adopts(cluster).await;
     end(second).await;
@@ -208,12 +183,8 @@ async fn is_upgraded_with_its_crds(installation: &Installation) {
     let columns = "/spec/versions/0/additionalPrinterColumns";
     let older = json!([{"op": "remove", "path": columns}]).to_string();
     for crd in installation.crds().await {
-        installation
-            .cluster
-            .kubectl
-            .run(&["patch", "crd", &crd.name_any(), "--type=json", "-p", &older])
-            .await
-            .unwrap();
+        let patch = ["patch", "crd", &crd.name_any(), "--type=json", "-p", &older];
+        installation.cluster.kubectl.run(&patch).await.unwrap();
     }
     let has_columns = async || {
         let crds = installation.crds().await;
@@ -230,34 +201,26 @@ async fn is_upgraded_with_its_crds(installation: &Installation) {
 }
 
 async fn is_uninstalled_and_leaves_crds_and_objects(installation: &Installation) {
-    let pods = installation.cluster.pods().await.unwrap();
+    let pods = installation.cluster.uids().await.unwrap();
     installation.helm("helm uninstall ordered-deployment", &[]).await;
     assert_eq!(installation.crds().await.len(), 2);
-    let left = installation
-        .cluster
-        .kubectl
-        .run(&["get", "ordereddeployments", "--all-namespaces", "-oname"])
-        .await
-        .unwrap();
+    let get = ["get", "ordereddeployments", "--all-namespaces", "-oname"];
+    let left = installation.cluster.kubectl.run(&get).await.unwrap();
     assert_eq!(left.trim(), "ordereddeployment.ordereddeployment.io/web");
-    assert_eq!(uids(&installation.cluster.pods().await.unwrap()), uids(&pods));
-}
-
-fn uids(pods: &[Pod]) -> Vec<String> {
-    pods.iter().filter_map(ResourceExt::uid).collect()
+    assert_eq!(installation.cluster.uids().await.unwrap(), pods);
 }
 
 async fn takes_up_what_it_left(installation: &mut Installation) {
-    let before = uids(&installation.cluster.pods().await.unwrap());
+    let before = installation.cluster.uids().await.unwrap();
     installation.install().await;
     let program = installation.program(NAMESPACE).await;
     installation.cluster.act_as((NAMESPACE, &program.account), "default").await.unwrap();
     let cluster = &installation.cluster;
     let mut manager = start(cluster, &program);
     manager.until_logged("acquired lease").await.unwrap();
-    patch(cluster, &json!({"replicas": 11})).await;
+    cluster.scale(11).await.unwrap();
     cluster.complete("web", 11).await.unwrap();
-    let after = uids(&cluster.pods().await.unwrap());
+    let after = cluster.uids().await.unwrap();
     assert!(before.iter().all(|uid| after.contains(uid)), "it goes on with the pods that were there");
     end(manager).await;
     installation.helm("helm uninstall ordered-deployment", &[]).await;
@@ -282,22 +245,16 @@ async fn works_in_one_namespace(installation: &mut Installation) {
     let cluster = &installation.cluster;
     let mut manager = start(cluster, &program);
     manager.until_logged("acquired lease").await.unwrap();
-    work::apply(cluster).await;
+    work::apply(cluster, "web:1").await;
     complete(cluster, "web:1").await;
-    patch(cluster, &image("web:2")).await;
+    cluster.set_image("web:2").await.unwrap();
     complete(cluster, "web:2").await;
     work::a_plain_deployments_pods_get_their_cost(cluster, "-100").await;
     end(manager).await;
     nothing_was_refused(cluster, Account { namespace: "team-a", name: &program.account }).await;
-    let seen = cluster.kubectl.run(&[
-        "get",
-        "od",
-        "web",
-        "-ojsonpath={.metadata.generation} {.status.observedGeneration}",
-    ]);
-    let seen = seen.await.unwrap();
-    let (generation, observed) = seen.split_once(' ').unwrap();
-    assert_ne!(generation, observed, "no controller watches the other namespace");
+    let other = cluster.inside("default").deployments().get("web").await.unwrap();
+    let observed = other.status.unwrap().observed_generation;
+    assert_ne!(other.metadata.generation, observed, "no controller watches the other namespace");
 }
 
 /// As in the guide: a user who first deletes the objects without their dependents loses no pod.
@@ -313,15 +270,12 @@ async fn comes_back_after_its_crds_were_deleted(installation: &Installation) {
     assert!(installation.crds().await.is_empty());
     let old: &[&str] = if installation.is_old() { &["--validate=false"] } else { &[] };
     installation.kubectl("kubectl apply --filename charts/ordered-deployment/crds/", old).await;
-    cluster
-        .kubectl
-        .run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])
-        .await
-        .unwrap();
+    let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
+    cluster.kubectl.run(&wait).await.unwrap();
     assert_eq!(cluster.pods_of_image("web:2").await.unwrap(), before);
     let mut manager = start(cluster, &program);
     manager.until_logged("acquired lease").await.unwrap();
-    work::apply_of(cluster, "web:2").await;
+    work::apply(cluster, "web:2").await;
     complete(cluster, "web:2").await;
     assert_eq!(cluster.pods_of_image("web:2").await.unwrap(), before);
     end(manager).await;

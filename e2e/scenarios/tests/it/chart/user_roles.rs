@@ -1,21 +1,13 @@
 //! The permissions of the user roles of the chart, on all resources of our API.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use futures::future::join_all;
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
-use kube::Api;
-use kube::api::PostParams;
 use ordereddeployment_api::names::GROUP;
 use scenarios::TestCluster;
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::documented;
-
-/// The timeout until the roles are aggregated and the authorizer has them.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 const READ: &[&str] = &["get", "list", "watch"];
@@ -82,47 +74,23 @@ pub(crate) async fn have_the_rights_of_their_roles(cluster: &TestCluster) {
         let expected: BTreeSet<(&str, &str)> =
             rights.iter().flat_map(|(resource, verbs)| verbs.iter().map(|verb| (*resource, *verb))).collect();
         // The roles are aggregated and reach the authorizer with a delay.
-        let limit = Instant::now() + TIMEOUT;
-        let mut allowed = allowed(cluster, user).await;
-        while allowed != expected && Instant::now() < limit {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            allowed = self::allowed(cluster, user).await;
+        for (resource, verb) in &expected {
+            cluster.until_may(user, (verb, GROUP, resource), true).await.unwrap();
         }
+        let every = RESOURCES.iter().flat_map(|resource| VERBS.iter().map(move |verb| (*resource, *verb)));
+        let allowed = join_all(every.map(async |(resource, verb)| {
+            let is_allowed = cluster.may(user, verb, GROUP, resource).await.unwrap();
+            is_allowed.then_some((resource, verb))
+        }));
+        let allowed: BTreeSet<_> = allowed.await.into_iter().flatten().collect();
         assert_eq!(allowed, expected, "{user}, by {role}");
     }
-}
-
-/// The permissions of this user, as the API server reports them.
-async fn allowed(cluster: &TestCluster, user: &str) -> BTreeSet<(&'static str, &'static str)> {
-    let every = RESOURCES.iter().flat_map(|resource| VERBS.iter().map(move |verb| (*resource, *verb)));
-    let reviews: Api<SubjectAccessReview> = Api::all(cluster.client.clone());
-    let answers = join_all(every.map(async |(resource, verb)| {
-        let (plural, part) = resource.split_once('/').map_or((resource, None), |(one, two)| (one, Some(two)));
-        let attributes = ResourceAttributes {
-            group: Some(GROUP.to_owned()),
-            resource: Some(plural.to_owned()),
-            subresource: part.map(str::to_owned),
-            verb: Some(verb.to_owned()),
-            namespace: Some(cluster.namespace.clone()),
-            ..ResourceAttributes::default()
-        };
-        let spec = SubjectAccessReviewSpec {
-            user: Some(user.to_owned()),
-            resource_attributes: Some(attributes),
-            ..SubjectAccessReviewSpec::default()
-        };
-        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-        let answer = reviews.create(&PostParams::default(), &review).await.unwrap();
-        answer.status.is_some_and(|status| status.allowed).then_some((resource, verb))
-    }));
-    answers.await.into_iter().flatten().collect()
 }
 
 /// While `web` is held, an editor cannot resume it, and a user with the resume role can do nothing else. The scenario
 /// ends with a resume.
 pub(crate) async fn resume_only_with_permission(cluster: &TestCluster) {
-    let web = cluster.deployments().get("web").await.unwrap();
-    let hold = web.status.unwrap().hold.unwrap().id;
+    let hold = hold_of(cluster).await;
     let request = json!({"status": {"resumeRequested": hold}}).to_string();
     let resume = async |user: &str, more: &[&str]| {
         let asked =
@@ -164,23 +132,12 @@ async fn by_the_command_line(cluster: &TestCluster) {
     let bind: Vec<String> = documented("kubectl create rolebinding resumers").into_iter().map(own).collect();
     assert!(bind.contains(&group) && bind.iter().any(|word| word == namespace), "{bind:?}");
     cluster.kubectl.run(&bind.iter().map(String::as_str).collect::<Vec<_>>()).await.unwrap();
-    let kubeconfig =
-        cluster.control_plane().unwrap().kubeconfig_of_account(namespace, account).await.unwrap();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), kubeconfig).unwrap();
-    let program = scenarios::beside_the_test("kubectl-ordered").unwrap();
-    let limit = Instant::now() + TIMEOUT;
-    let hold = cluster.held("web").await.unwrap().status.unwrap().hold.unwrap();
-    loop {
-        let mut resume = tokio::process::Command::new(&program);
-        resume.args(["resume", "web", &hold.id]).env("KUBECONFIG", file.path()).kill_on_drop(true);
-        let output = resume.output().await.unwrap();
-        if output.status.success() {
-            return;
-        }
-        // The authorizer sees a binding with a delay.
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains("forbidden") && Instant::now() < limit, "{said}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let user = format!("system:serviceaccount:{namespace}:{account}");
+    cluster.until_may(&user, ("patch", GROUP, "ordereddeployments/status"), true).await.unwrap();
+    let plugin = cluster.plugin_of_account(account).await.unwrap();
+    plugin.ok(&["resume", "web", &hold_of(cluster).await]).await.unwrap();
+}
+
+async fn hold_of(cluster: &TestCluster) -> String {
+    cluster.held("web").await.unwrap().status.unwrap().hold.unwrap().id
 }

@@ -1,17 +1,16 @@
 //! Triggers each feature of the controller once.
 
 use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::ResourceExt;
 use kube::api::{Api, ListParams};
-use kube::{Resource, ResourceExt};
 use kube_runtime::wait::{await_condition, conditions};
-use ordereddeployment_api::names::{annotation, condition};
-use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use ordereddeployment_api::names::{GROUP, annotation, condition, reason};
+use ordereddeployment_api::{ConditionStatus, OrderedReplicaSet};
 use scenarios::TestCluster;
 use scenarios::proxy::RequestMatcher;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::user_roles;
-use crate::built_in::version;
+use crate::built_in::set_budget;
 
 /// Three of four pods have a priority by node; the history keeps one old revision.
 const MANIFEST: &str = "\
@@ -31,65 +30,39 @@ spec:
 ";
 
 async fn run(cluster: &TestCluster, arguments: &[&str]) -> String {
-    let namespace = ["--namespace", &cluster.namespace];
-    cluster.kubectl.run(&[&namespace, arguments].concat()).await.unwrap()
-}
-
-fn api<K>(cluster: &TestCluster) -> Api<K>
-where
-    K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
-{
-    Api::namespaced(cluster.client.clone(), &cluster.namespace)
+    cluster.kubectl.run(arguments).await.unwrap()
 }
 
 /// Waits until `web` is complete with ten pods of this image.
-pub(crate) async fn complete(cluster: &TestCluster, image: &str) -> OrderedDeployment {
-    let done = cluster.complete("web", 10).await.unwrap();
+pub(crate) async fn complete(cluster: &TestCluster, image: &str) {
+    cluster.complete("web", 10).await.unwrap();
     assert_eq!(cluster.pods_of_image(image).await.unwrap().len(), 10, "{image}");
-    done
-}
-
-/// Creates `web` with ten pods.
-pub(crate) async fn apply(cluster: &TestCluster) {
-    make(cluster, MANIFEST).await;
 }
 
 /// Creates `web` with this image.
-pub(crate) async fn apply_of(cluster: &TestCluster, image: &str) {
+pub(crate) async fn apply(cluster: &TestCluster, image: &str) {
     make(cluster, &MANIFEST.replace("web:1", image)).await;
 }
 
 async fn make(cluster: &TestCluster, manifest: &str) {
-    let apply = ["--namespace", &cluster.namespace, "apply", "-f", "-"];
-    cluster.kubectl.run_with(&apply, manifest).await.unwrap();
+    cluster.kubectl.run_with(&["apply", "-f", "-"], manifest).await.unwrap();
 }
 
 /// The name of the only set of this OrderedDeployment.
 async fn set_of(cluster: &TestCluster, deployment: &str) -> String {
     let selector = ListParams::default().labels(&format!("app={deployment}"));
-    let sets = api::<OrderedReplicaSet>(cluster).list(&selector).await.unwrap().items;
+    let sets = cluster.sets().list(&selector).await.unwrap().items;
     assert_eq!(sets.len(), 1, "{sets:?}");
     sets[0].name_any()
-}
-
-/// Patches `web`.
-pub(crate) async fn patch(cluster: &TestCluster, spec: &Value) {
-    let patch = json!({"spec": spec}).to_string();
-    run(cluster, &["patch", "od", "web", "--type=merge", "-p", &patch]).await;
-}
-
-/// The change that starts a rollout to this image.
-pub(crate) fn image(image: &str) -> Value {
-    json!({"template": {"spec": {"containers": [{"name": "web", "image": image}]}}})
 }
 
 /// Runs up to the hold in the first rollout.
 pub(crate) async fn until_held(cluster: &TestCluster) {
     // Equal failures of creates are one Event, which is patched.
     cluster.proxy.rules().refuse(RequestMatcher::new("create", "pods"), 500, 3);
-    apply(cluster).await;
+    apply(cluster, "web:1").await;
     complete(cluster, "web:1").await;
-    let events: Api<Event> = api(cluster);
+    let events: Api<Event> = cluster.api();
     let events = events.list(&ListParams::default()).await.unwrap();
     assert!(events.iter().any(|event| event.count > Some(1)), "an event published twice is one event");
 
@@ -101,14 +74,14 @@ pub(crate) async fn until_held(cluster: &TestCluster) {
     let set = set_of(cluster, "tiny").await;
     run(cluster, &["label", "ors", &set, "app-"]).await;
     let is_free = |set: Option<&OrderedReplicaSet>| set.is_some_and(|set| set.owner_references().is_empty());
-    await_condition(api::<OrderedReplicaSet>(cluster), &set, is_free).await.unwrap();
+    await_condition(cluster.sets(), &set, is_free).await.unwrap();
     run(cluster, &["delete", "od", "tiny"]).await;
 
     // The controller reads, releases and replaces a pod that no longer matches.
     let released = cluster.pods_of_image("web:1").await.unwrap().remove(0);
     run(cluster, &["label", "pod", &released, "app=other", "--overwrite"]).await;
     let is_free = |pod: Option<&Pod>| pod.is_some_and(|pod| pod.owner_references().is_empty());
-    await_condition(api::<Pod>(cluster), &released, is_free).await.unwrap();
+    await_condition(cluster.api::<Pod>(), &released, is_free).await.unwrap();
     run(cluster, &["delete", "pod", &released]).await;
     complete(cluster, "web:1").await;
 
@@ -127,7 +100,7 @@ pub(crate) async fn until_held(cluster: &TestCluster) {
         },
     });
     make(cluster, &stray.to_string()).await;
-    patch(cluster, &image("web:2")).await;
+    cluster.set_image("web:2").await.unwrap();
     cluster.held("web").await.unwrap();
     assert_eq!(cluster.proxy.rules().faults_left(), 0, "everything went wrong that was to");
 }
@@ -135,29 +108,20 @@ pub(crate) async fn until_held(cluster: &TestCluster) {
 /// Runs from the hold on, with the first controller.
 pub(crate) async fn until_evicted(cluster: &TestCluster) {
     complete(cluster, "web:2").await;
-    let sets: Api<OrderedReplicaSet> = api(cluster);
+    let sets = cluster.sets();
     let of_web = ListParams::default().labels("app=web");
     let first = sets.list(&of_web).await.unwrap().items.into_iter();
     let first = first.min_by_key(|set| set.metadata.creation_timestamp.clone()).unwrap();
-    let mut spec = image("web:3");
-    spec["podDeletion"] = "Evict".into();
     let before = cluster.deletions().await.unwrap().len();
     // The controller lists the budgets of a pod with several of them.
-    let version = version(cluster, &["policy/v1", "policy/v1beta1"]).await;
     for name in ["one", "two"] {
-        let budget = json!({
-            "apiVersion": version, "kind": "PodDisruptionBudget", "metadata": {"name": name},
-            "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": "100%"},
-        });
-        make(cluster, &budget.to_string()).await;
+        set_budget(cluster, name, ("maxUnavailable", "100%")).await;
     }
-    patch(cluster, &spec).await;
-    let are_named = |object: &OrderedDeployment| {
-        let condition =
-            object.status.as_ref().and_then(|status| status.condition(condition::REPLICA_FAILURE)).cloned();
-        condition.is_some_and(|one| one.message.contains("(PodDisruptionBudgets one, two)"))
-    };
-    cluster.until("web", "refused, with the names of both budgets", are_named).await.unwrap();
+    cluster.patch(&json!({"spec": {"podDeletion": "Evict"}})).await.unwrap();
+    cluster.set_image("web:3").await.unwrap();
+    let (failure, why) = (condition::REPLICA_FAILURE, reason::SEVERAL_BUDGETS);
+    let message = cluster.until_said(failure, ConditionStatus::True, why).await.unwrap();
+    assert!(message.contains("(PodDisruptionBudgets one, two)"), "{message}");
     run(cluster, &["delete", "pdb", "one", "two"]).await;
     complete(cluster, "web:3").await;
     let evicted = cluster.deletions().await.unwrap().split_off(before);
@@ -189,34 +153,20 @@ pub(crate) async fn adopts(cluster: &TestCluster) {
             .await;
     };
     bind("edit").await;
-    let kubeconfig =
-        cluster.control_plane().unwrap().kubeconfig_of_account(namespace, account).await.unwrap();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), kubeconfig).unwrap();
-    let adopt = async |more: &[&str]| {
-        let mut adopt = tokio::process::Command::new(scenarios::beside_the_test("kubectl-ordered").unwrap());
-        adopt.args(["adopt", "deployment/moved", "--namespace", namespace, "--kubeconfig"]).arg(file.path());
-        let adopted = adopt.args(more).kill_on_drop(true).output().await.unwrap();
-        (adopted.status.success(), String::from_utf8_lossy(&adopted.stderr).into_owned())
-    };
-    // The authorizer sees a binding with a delay.
-    let refused = ": create orderedreplicasets, delete orderedreplicasets\n";
-    let limit = tokio::time::Instant::now() + user_roles::TIMEOUT;
-    let mut said = adopt(&[]).await;
-    while !said.1.contains(refused) && tokio::time::Instant::now() < limit {
-        said = adopt(&[]).await;
-    }
-    assert!(said.1.contains(refused) && said.1.contains("ordered-deployment-adopter"), "{said:?}");
+    let user = format!("system:serviceaccount:{namespace}:{account}");
+    cluster.until_may(&user, ("list", "apps", "deployments"), true).await.unwrap();
+    let plugin = cluster.plugin_of_account(account).await.unwrap();
+    let adopt = ["adopt", "deployment/moved"];
+    let refused = plugin.fails(1, &adopt).await.unwrap();
+    assert!(refused.contains(": create orderedreplicasets, delete orderedreplicasets\n"), "{refused}");
+    assert!(refused.contains("ordered-deployment-adopter"), "{refused}");
     assert!(cluster.deployments().get_opt("moved").await.unwrap().is_none(), "nothing is touched");
     bind("ordered-deployment-adopter").await;
-    while !said.0 && tokio::time::Instant::now() < limit {
-        said = adopt(&[]).await;
-    }
-    assert!(said.0, "{said:?}");
+    cluster.until_may(&user, ("delete", GROUP, "orderedreplicasets"), true).await.unwrap();
+    plugin.ok(&adopt).await.unwrap();
     cluster.complete("moved", 2).await.unwrap();
     for more in [&["--back"][..], &[]] {
-        let said = adopt(more).await;
-        assert!(said.0, "{said:?}");
+        plugin.ok(&[&adopt, more].concat()).await.unwrap();
     }
     cluster.complete("moved", 2).await.unwrap();
     assert_eq!(cluster.pods_of_image("moved:1").await.unwrap(), pods);

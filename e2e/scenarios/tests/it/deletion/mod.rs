@@ -10,18 +10,18 @@ use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
-use checks::{Case, Findings, Policy};
+use checks::Case;
 use futures::FutureExt;
 use futures::future::{LocalBoxFuture, join_all};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::ResourceExt;
 use kube::api::{DeleteParams, PostParams, PropagationPolicy};
-use kube::{Api, ResourceExt};
 use kube_runtime::wait::{await_condition, conditions};
 use ordereddeployment_api::OrderedReplicaSet;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use scenarios::{History, Server, Setting, TestCluster};
-use serde_json::{Value, json};
+use scenarios::{History, Server, Setting, TestCluster, image_of};
+use serde_json::json;
 
 /// The number of moments per policy; all run concurrently.
 const MOMENTS: usize = 5;
@@ -33,9 +33,9 @@ fn setting() -> Setting {
 }
 
 /// One object and the moment of its deletion.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Moment {
-    policy: Policy,
+    policy: PropagationPolicy,
     replicas: usize,
     /// How many changes of pods to see before the third revision starts.
     second: usize,
@@ -44,53 +44,38 @@ struct Moment {
 }
 
 impl Moment {
-    fn draw(policy: Policy, dice: &mut StdRng) -> Self {
+    fn draw(policy: PropagationPolicy, dice: &mut StdRng) -> Self {
         let replicas = dice.random_range(12..=24);
         let second = dice.random_range(replicas..3 * replicas);
         Self { policy, replicas, second, third: dice.random_range(1..4 * replicas) }
     }
-}
 
-fn image(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref()?.containers.first()?.image.as_deref()
-}
+    /// Deploys three revisions; the second and the third one start during a rollout. Every set has pods unless the rollout
+    /// was fast.
+    async fn reached(&self, cluster: &TestCluster) {
+        let strategy = json!({"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 3}});
+        cluster.deployed(&json!({"replicas": self.replicas, "strategy": strategy})).await.unwrap();
+        for (image, count) in [("web:2", self.second), ("web:3", self.third)] {
+            cluster.set_image(image).await.unwrap();
+            let left = Cell::new(count + 1);
+            let seen = |pods: &[Pod]| {
+                left.set(left.get().saturating_sub(1));
+                left.get() == 0 || pods.iter().all(|pod| image_of(pod) == image)
+            };
+            cluster.until_pods(&format!("changed {count} times"), seen).await.unwrap();
+        }
+    }
 
-/// Waits for this number of changes of pods, or until every pod has this image.
-async fn changes(cluster: &TestCluster, count: usize, end: &str) {
-    let left = Cell::new(count + 1);
-    let seen = |pods: &[Pod]| {
-        left.set(left.get().saturating_sub(1));
-        left.get() == 0 || pods.iter().all(|pod| image(pod) == Some(end))
-    };
-    cluster.until_pods(&format!("changed {count} times"), seen).await.unwrap();
-}
-
-/// Deploys three revisions; the second and the third one start during a rollout. Every set has pods unless the rollout
-/// was fast.
-async fn in_a_rollout(cluster: &TestCluster, moment: Moment) {
-    let strategy = json!({"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 3}});
-    cluster.deployed(&json!({"replicas": moment.replicas, "strategy": strategy})).await.unwrap();
-    cluster.set_image("web:2").await.unwrap();
-    changes(cluster, moment.second, "web:2").await;
-    cluster.set_image("web:3").await.unwrap();
-    changes(cluster, moment.third, "web:3").await;
-}
-
-/// Deletes `web` and waits until it is removed. Unless the policy orphans the dependents, waits until nothing is left.
-async fn delete(cluster: &TestCluster, policy: Policy) {
-    let uid = cluster.deployments().get("web").await.unwrap().uid().unwrap();
-    let propagation = match policy {
-        Policy::Orphan => PropagationPolicy::Orphan,
-        Policy::Foreground => PropagationPolicy::Foreground,
-        Policy::Background => PropagationPolicy::Background,
-    };
-    let how = DeleteParams { propagation_policy: Some(propagation), ..DeleteParams::default() };
-    cluster.deployments().delete("web", &how).await.unwrap();
-    until_gone(cluster, &uid).await;
-    if policy != Policy::Orphan {
-        let sets: Api<OrderedReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-        cluster.until_all(sets, "gone", <[OrderedReplicaSet]>::is_empty).await.unwrap();
-        cluster.until_pods("gone", <[Pod]>::is_empty).await.unwrap();
+    /// Deletes `web` and waits until it is removed. Unless the policy orphans the dependents, waits until nothing is left.
+    async fn delete(&self, cluster: &TestCluster) {
+        let uid = cluster.deployments().get("web").await.unwrap().uid().unwrap();
+        let how = DeleteParams { propagation_policy: Some(self.policy.clone()), ..DeleteParams::default() };
+        cluster.deployments().delete("web", &how).await.unwrap();
+        until_gone(cluster, &uid).await;
+        if !matches!(self.policy, PropagationPolicy::Orphan) {
+            cluster.until_all(cluster.sets(), "gone", <[OrderedReplicaSet]>::is_empty).await.unwrap();
+            cluster.until_pods("gone", <[Pod]>::is_empty).await.unwrap();
+        }
     }
 }
 
@@ -108,21 +93,12 @@ fn litter(name: &str) -> ConfigMap {
 
 /// Waits until the garbage collector has processed its queue: it deletes a ConfigMap that is queued later.
 async fn until_quiet(cluster: &TestCluster) {
-    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     for round in ["first", "second", "third"] {
-        let made = maps.create(&PostParams::default(), &litter(round)).await.unwrap();
+        let made = cluster.api().create(&PostParams::default(), &litter(round)).await.unwrap();
         let uid = made.uid().unwrap();
-        let gone = await_condition(maps.clone(), round, conditions::is_deleted(&uid));
+        let gone = await_condition(cluster.api::<ConfigMap>(), round, conditions::is_deleted(&uid));
         tokio::time::timeout(COLLECTED, gone).await.unwrap().unwrap();
     }
-}
-
-/// The result for one object.
-struct Outcome {
-    case: Case,
-    moment: Moment,
-    /// Whether the scenario finished.
-    ended: bool,
 }
 
 /// Runs all moments concurrently and checks each.
@@ -132,29 +108,25 @@ async fn play(cluster: &TestCluster, history: &mut History, moments: &[Moment], 
         let cluster = cluster.apart(&format!("{}-{round}-{index}", cluster.namespace)).await.unwrap();
         let cluster = cluster.with_timeout(COLLECTED);
         let played: LocalBoxFuture<'_, ()> = Box::pin(async {
-            in_a_rollout(&cluster, *moment).await;
-            delete(&cluster, moment.policy).await;
+            moment.reached(&cluster).await;
+            moment.delete(&cluster).await;
         });
         // A panic fails only one object; the others continue.
         let ended = AssertUnwindSafe(played).catch_unwind().await.is_ok();
-        let case = Case { policy: moment.policy, namespace: cluster.namespace.clone(), seen: true };
-        (cluster, Outcome { case, moment: *moment, ended })
+        (cluster, moment, ended)
     });
-    let (clusters, outcomes): (Vec<_>, Vec<_>) = join_all(playing).await.into_iter().unzip();
+    let outcomes = join_all(playing).await;
     until_quiet(cluster).await;
     let commits = history.take_all(cluster).await.unwrap();
     let requests = cluster.requests().await.unwrap();
     println!("round {round}: {} objects in {:.1?}", outcomes.len(), start.elapsed());
     let mut broken = Vec::new();
-    for Outcome { case, moment, ended } in outcomes {
-        let checked: Result<Findings, String> = case.check(&commits, &requests);
-        println!("{}: {moment:?}: {checked:?}", case.namespace);
-        if !ended {
-            broken.push(format!("{} {moment:?} came to no end", case.namespace));
-        }
-        broken.extend(checked.err().map(|why| format!("{} {moment:?}: {why}", case.namespace)));
-    }
-    for cluster in clusters {
+    for (cluster, moment, ended) in outcomes {
+        let case = Case { policy: moment.policy.clone(), namespace: cluster.namespace.clone(), seen: true };
+        let mut found = case.check(&commits, &requests);
+        found.extend((!ended).then(|| "came to no end".to_owned()));
+        println!("{}: {moment:?}: {found:?}", case.namespace);
+        broken.extend(found.into_iter().map(|why| format!("{} {moment:?}: {why}", case.namespace)));
         cluster.clear().await.unwrap();
     }
     broken
@@ -162,6 +134,8 @@ async fn play(cluster: &TestCluster, history: &mut History, moments: &[Moment], 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deletion_at_any_moment_keeps_all_or_nothing_on_a_real_server() {
+    const POLICIES: [PropagationPolicy; 3] =
+        [PropagationPolicy::Orphan, PropagationPolicy::Foreground, PropagationPolicy::Background];
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let seed = number("E2E_SEED").unwrap_or(1);
     let wanted = number("E2E_MOMENTS").map_or(MOMENTS, |count| usize::try_from(count).unwrap());
@@ -172,18 +146,11 @@ async fn a_deletion_at_any_moment_keeps_all_or_nothing_on_a_real_server() {
     let cluster = TestCluster::with(Server::Real, setting()).await.unwrap();
     let _manager = cluster.start_manager().unwrap();
     let (mut history, mut broken) = (History::default(), Vec::new());
-    let rounds = wanted.div_ceil(MOMENTS);
-    for round in 0..rounds {
+    for round in 0..wanted.div_ceil(MOMENTS) {
         let each = MOMENTS.min(wanted - round * MOMENTS);
-        let policies = Policy::ALL.into_iter().flat_map(|policy| std::iter::repeat_n(policy, each));
+        let policies = POLICIES.into_iter().flat_map(|policy| std::iter::repeat_n(policy, each));
         let moments: Vec<Moment> = policies.map(|policy| Moment::draw(policy, &mut dice)).collect();
         broken.extend(Box::pin(play(&cluster, &mut history, &moments, round)).await);
     }
-    assert!(broken.is_empty(), "{} of {}:\n{}", broken.len(), wanted * Policy::ALL.len(), broken.join("\n"));
-}
-
-/// The UIDs of its owners.
-fn owners(object: &Value) -> impl Iterator<Item = &str> {
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-    owners.into_iter().flatten().filter_map(|owner| owner["uid"].as_str())
+    assert!(broken.is_empty(), "{} violations:\n{}", broken.len(), broken.join("\n"));
 }

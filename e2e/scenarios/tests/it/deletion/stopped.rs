@@ -12,15 +12,11 @@ use scenarios::real::Component;
 use scenarios::{History, Server, TestCluster};
 use serde_json::{Value, json};
 
-use super::checks::{Case, Policy};
-use super::{Moment, in_a_rollout, litter, setting, until_gone, until_quiet};
+use super::checks::Case;
+use super::{Moment, litter, setting, until_gone, until_quiet};
 
 /// Enough objects for a queue, so that the garbage collector releases the sets one by one.
 const LITTER: usize = 80;
-
-fn sets(cluster: &TestCluster) -> Api<OrderedReplicaSet> {
-    Api::namespaced(cluster.client.clone(), &cluster.namespace)
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_released_set_is_not_adopted_if_the_deletion_of_its_owner_is_seen_late_on_a_real_server() {
@@ -31,10 +27,10 @@ async fn a_released_set_is_not_adopted_if_the_deletion_of_its_owner_is_seen_late
     let plane = cluster.control_plane().unwrap();
     let _manager = cluster.start_manager().unwrap();
     elsewhere.deployed(&json!({})).await.unwrap();
-    let moment = Moment { policy: Policy::Orphan, replicas: 12, second: 24, third: 12 };
-    in_a_rollout(&cluster, moment).await;
+    let moment = Moment { policy: PropagationPolicy::Orphan, replicas: 12, second: 24, third: 12 };
+    moment.reached(&cluster).await;
 
-    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let maps: Api<ConfigMap> = cluster.api();
     let names: Vec<String> = (0..LITTER).map(|index| format!("litter-{index}")).collect();
     let created = names.iter().map(async |name| maps.create(&PostParams::default(), &litter(name)).await);
     assert!(join_all(created).await.iter().all(Result::is_ok));
@@ -44,7 +40,7 @@ async fn a_released_set_is_not_adopted_if_the_deletion_of_its_owner_is_seen_late
     cluster.proxy.rules().freeze(RequestMatcher::new("watch", "ordereddeployments"));
     cluster.deployments().delete("web", &orphan).await.unwrap();
     let released = |sets: &[OrderedReplicaSet]| sets.iter().any(|set| set.owner_references().is_empty());
-    cluster.until_all(sets(&cluster), "released in part", released).await.unwrap();
+    cluster.until_all(cluster.sets(), "released in part", released).await.unwrap();
     plane.suspend(Component::ControllerManager).unwrap();
     let kept = cluster.deployments().get("web").await.unwrap();
     assert!(kept.metadata.deletion_timestamp.is_some(), "the collector stands still before its end");
@@ -58,9 +54,8 @@ async fn a_released_set_is_not_adopted_if_the_deletion_of_its_owner_is_seen_late
     until_quiet(&cluster).await;
     let commits = History::default().take_all(&cluster).await.unwrap();
     let requests = cluster.requests().await.unwrap();
-    let case = Case { policy: Policy::Orphan, namespace: cluster.namespace.clone(), seen: false };
-    let findings = case.check(&commits, &requests).unwrap();
-    println!("{findings:?}");
+    let case = Case { policy: moment.policy, namespace: cluster.namespace.clone(), seen: false };
+    assert_eq!(case.check(&commits, &requests), Vec::<String>::new());
 }
 
 /// Complete rollouts in another namespace, so that the controller had time for everything else too.
@@ -69,10 +64,6 @@ async fn meanwhile(cluster: &TestCluster) {
         cluster.set_image(image).await.unwrap();
         cluster.complete("web", 6).await.unwrap();
     }
-}
-
-fn uids(pods: &[Pod]) -> BTreeSet<String> {
-    pods.iter().filter_map(ResourceExt::uid).collect()
 }
 
 /// An object whose current set is being deleted with the policy Orphan.
@@ -86,8 +77,8 @@ impl Orphaning {
     async fn deploy(base: &TestCluster, name: &str, strategy: Value) -> Self {
         let cluster = base.apart(name).await.unwrap();
         cluster.deployed(&json!({"replicas": 8, "strategy": strategy})).await.unwrap();
-        let set = sets(&cluster).list(&ListParams::default()).await.unwrap().items.remove(0);
-        let pods = uids(&cluster.pods().await.unwrap());
+        let set = cluster.sets().list(&ListParams::default()).await.unwrap().items.remove(0);
+        let pods = cluster.uids().await.unwrap();
         Self { cluster, set, pods }
     }
 
@@ -101,7 +92,7 @@ impl Orphaning {
     async fn replaced(&self) -> OrderedReplicaSet {
         self.cluster.scale(9).await.unwrap();
         self.cluster.complete("web", 9).await.unwrap();
-        let all = sets(&self.cluster).list(&ListParams::default()).await.unwrap().items;
+        let all = self.cluster.sets().list(&ListParams::default()).await.unwrap().items;
         let stands_in = all.into_iter().find(|set| set.uid() != self.set.uid()).unwrap();
         let hash = |set: &OrderedReplicaSet| set.labels().get("pod-template-hash").cloned();
         assert_eq!(hash(&stands_in), hash(&self.set));
@@ -114,9 +105,10 @@ impl Orphaning {
             pods.iter()
                 .all(|pod| pod.owner_references().iter().any(|owner| Some(&owner.uid) == by.uid().as_ref()))
         };
-        let pods = self.cluster.until_pods("adopted", owned).await.unwrap();
-        assert!(self.pods.is_subset(&uids(&pods)) && pods.len() == 9, "{:?}", uids(&pods));
+        self.cluster.until_pods("adopted", owned).await.unwrap();
         self.cluster.complete("web", 9).await.unwrap();
+        let pods = self.cluster.uids().await.unwrap();
+        assert!(self.pods.is_subset(&pods) && pods.len() == 9, "{pods:?}");
         assert_eq!(self.cluster.created().await.unwrap(), 9);
         assert_eq!(self.cluster.deleted().await.unwrap(), Vec::<String>::new());
     }

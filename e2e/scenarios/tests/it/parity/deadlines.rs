@@ -3,10 +3,8 @@
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::{annotation, condition, reason};
-use scenarios::TestCluster;
+use scenarios::{TestCluster, condition_of};
 use serde_json::json;
-
-use super::{condition_of, until_said};
 
 pub(super) async fn a_hold_stops_the_progress_deadline_and_its_end_restarts_it(cluster: TestCluster) {
     let pods = cluster.deployed(&json!({"replicas": 4, "progressDeadlineSeconds": 2})).await.unwrap();
@@ -18,7 +16,10 @@ pub(super) async fn a_hold_stops_the_progress_deadline_and_its_end_restarts_it(c
     let held = cluster.held_with(0, 4).await.unwrap();
     let until = held.status.unwrap().hold.unwrap().until.unwrap().0;
     assert_eq!(
-        until_said(&cluster, condition::PROGRESSING, ConditionStatus::Unknown, reason::ROLLOUT_HELD).await,
+        cluster
+            .until_said(condition::PROGRESSING, ConditionStatus::Unknown, reason::ROLLOUT_HELD)
+            .await
+            .unwrap(),
         "The rollout is paused at a pause point"
     );
     let late = |object: &OrderedDeployment| {
@@ -43,12 +44,12 @@ pub(super) async fn unschedulable_surge_pods_exceed_the_progress_deadline(cluste
     let nowhere = |selector| json!({"spec": {"template": {"spec": {"nodeSelector": selector}}}});
     cluster.patch(&nowhere(json!({"node.usage": "nothing"}))).await.unwrap();
     let (type_, why) = (condition::PROGRESSING, reason::PROGRESS_DEADLINE_EXCEEDED);
-    let message = until_said(&cluster, type_, ConditionStatus::False, why).await;
+    let message = cluster.until_said(type_, ConditionStatus::False, why).await.unwrap();
     assert!(message.contains("cannot be scheduled") && message.contains("nodes are available"), "{message}");
     let status = cluster.deployments().get("web").await.unwrap().status.unwrap();
     assert_eq!((status.available_replicas, status.replicas), (Some(3), Some(4)), "it costs no pod");
     assert_eq!(cluster.deleted().await.unwrap(), Vec::<String>::new());
     cluster.patch(&nowhere(json!(null))).await.unwrap();
     cluster.complete("web", 3).await.unwrap();
-    until_said(&cluster, type_, ConditionStatus::True, reason::NEW_REPLICA_SET_AVAILABLE).await;
+    cluster.until_said(type_, ConditionStatus::True, reason::NEW_REPLICA_SET_AVAILABLE).await.unwrap();
 }

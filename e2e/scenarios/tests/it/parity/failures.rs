@@ -4,17 +4,13 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
-use scenarios::TestCluster;
+use scenarios::{TestCluster, image_of};
 use serde_json::json;
 
-use super::until_said;
+const FAILURE: &str = condition::REPLICA_FAILURE;
 
 fn has_failed(pod: &Pod) -> bool {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Failed")
-}
-
-fn image(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref()?.containers.first()?.image.as_deref()
 }
 
 pub(super) async fn pods_that_kubelets_reject_are_replaced_with_a_growing_backoff(cluster: TestCluster) {
@@ -29,14 +25,13 @@ pub(super) async fn pods_that_kubelets_reject_are_replaced_with_a_growing_backof
     let times: Vec<i64> = failed.iter().map(|pod| pod.creation_timestamp().unwrap().0.as_second()).collect();
     let took = times.iter().max().unwrap() - times.iter().min().unwrap();
     assert!(took >= 7, "{took} s for three waits");
-    let message =
-        until_said(&cluster, condition::REPLICA_FAILURE, ConditionStatus::True, reason::PODS_FAILED).await;
+    let message = cluster.until_said(FAILURE, ConditionStatus::True, reason::PODS_FAILED).await.unwrap();
     assert!(message.contains("OutOfcpu") && message.contains(" in a row"), "{message}");
     assert_eq!(cluster.deleted().await.unwrap().len(), 1, "down to the floor, and no further");
     // Another template does not wait for the backoff.
     cluster.set_image("web:2").await.unwrap();
     let status = cluster.complete("web", 3).await.unwrap().status.unwrap();
-    assert_eq!(status.condition(condition::REPLICA_FAILURE), None);
+    assert_eq!(status.condition(FAILURE), None);
 }
 
 /// A Deployment has no such backoff: with ours, as many pods would take a quarter of an hour.
@@ -53,11 +48,10 @@ pub(super) async fn creates_that_the_server_rejects_back_off_and_are_reported(cl
     let containers = json!([{"name": "web", "image": "a"}, {"name": "web", "image": "b"}]);
     let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": containers}});
     cluster.apply(&json!({"replicas": 2, "progressDeadlineSeconds": 6, "template": template})).await.unwrap();
-    let message =
-        until_said(&cluster, condition::REPLICA_FAILURE, ConditionStatus::True, reason::FAILED_CREATE).await;
+    let message = cluster.until_said(FAILURE, ConditionStatus::True, reason::FAILED_CREATE).await.unwrap();
     assert!(message.contains("Duplicate"), "{message}");
     let (type_, why) = (condition::PROGRESSING, reason::PROGRESS_DEADLINE_EXCEEDED);
-    until_said(&cluster, type_, ConditionStatus::False, why).await;
+    cluster.until_said(type_, ConditionStatus::False, why).await.unwrap();
     let requests = cluster.requests().await.unwrap();
     let tries = requests.iter().filter(|one| {
         one.namespace.as_deref() == Some(&cluster.namespace)
@@ -68,7 +62,7 @@ pub(super) async fn creates_that_the_server_rejects_back_off_and_are_reported(cl
     assert!((2..=13).contains(&tries), "{tries} tries within some seconds");
     cluster.set_image("web:1").await.unwrap();
     let status = cluster.complete("web", 2).await.unwrap().status.unwrap();
-    assert_eq!(status.condition(condition::REPLICA_FAILURE), None);
+    assert_eq!(status.condition(FAILURE), None);
 }
 
 pub(super) async fn evicted_and_preempted_pods_are_replaced_and_do_not_count(cluster: TestCluster) {
@@ -93,7 +87,7 @@ pub(super) async fn evicted_and_preempted_pods_are_replaced_and_do_not_count(clu
     let lost = old.iter().find(|name| !pods.contains(name)).unwrap();
     cluster.fail(lost, "Evicted").await.unwrap();
     let old_again = |pods: &[Pod]| {
-        let old = pods.iter().filter(|pod| image(pod) == Some("web:1") && !has_failed(pod));
+        let old = pods.iter().filter(|pod| image_of(pod) == "web:1" && !has_failed(pod));
         old.filter(|pod| pod.metadata.deletion_timestamp.is_none()).count() == 2
             && pods.iter().filter(|pod| has_failed(pod)).count() == 3
     };

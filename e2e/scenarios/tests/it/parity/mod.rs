@@ -11,10 +11,9 @@ mod sizes;
 use std::fs;
 use std::path::Path;
 
-use ordereddeployment_api::{Condition, ConditionStatus, OrderedDeployment};
 use ordereddeployment_sandbox::NodeSpec;
 use ordereddeployment_sandbox::agents::nodes::Taint;
-use scenarios::{Setting, TestCluster, side_by_side};
+use scenarios::{Setting, side_by_side};
 use serde_json::{Value, json};
 
 #[cfg(feature = "real-servers")]
@@ -81,22 +80,6 @@ fn in_pool(pool: &str, more: &Value) -> Value {
         spec[key] = value.clone();
     }
     json!({"metadata": {"labels": {"app": "web"}}, "spec": spec})
-}
-
-/// The condition of this type, if it is about the newest generation.
-fn condition_of(object: &OrderedDeployment, type_: &str) -> Option<Condition> {
-    let status = object.status.as_ref()?;
-    let is_current = status.observed_generation == object.metadata.generation;
-    status.condition(type_).filter(|_| is_current).cloned()
-}
-
-/// Waits until the condition has this status and reason. Returns its message.
-async fn until_said(cluster: &TestCluster, type_: &str, status: ConditionStatus, reason: &str) -> String {
-    let says = |object: &OrderedDeployment| {
-        condition_of(object, type_).is_some_and(|found| found.status == status && found.reason == reason)
-    };
-    let object = cluster.until("web", &format!("{type_} {status:?}: {reason}"), says).await.unwrap();
-    condition_of(&object, type_).unwrap().message
 }
 
 #[test]

@@ -1,26 +1,22 @@
 //! Nodes that evict pods, dead nodes, and template fields that an older server does not support.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
+use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{ConditionStatus, OrderedReplicaSet};
 use ordereddeployment_sandbox::agents::nodes;
 use ordereddeployment_sandbox::{Clock, NodeSpec};
-use scenarios::TestCluster;
+use scenarios::{TestCluster, node_of};
 use serde_json::{Value, json};
 
-use super::{RESERVED, in_pool, reserved, until_said};
-
-fn node(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref()?.node_name.as_deref()
-}
+use super::{RESERVED, in_pool, reserved};
 
 pub(super) async fn pods_evicted_by_a_no_execute_taint_are_replaced_on_other_nodes(cluster: TestCluster) {
     let pods =
         cluster.deployed(&json!({"replicas": 4, "template": in_pool(RESERVED, &json!({}))})).await.unwrap();
-    assert!(cluster.pods().await.unwrap().iter().any(|pod| node(pod) == Some("r1")), "spread over both");
+    assert!(cluster.pods().await.unwrap().iter().any(|pod| node_of(pod) == "r1"), "spread over both");
     cluster.kubectl.run(&["taint", "nodes", "r1", "maintenance=now:NoExecute"]).await.unwrap();
-    let left = |pods: &[Pod]| pods.len() == 4 && pods.iter().all(|pod| node(pod) == Some("r2"));
+    let left = |pods: &[Pod]| pods.len() == 4 && pods.iter().all(|pod| node_of(pod) == "r2");
     let moved = cluster.until_pods("all on the other node", left).await.unwrap();
     assert!(moved.iter().any(|pod| pods.contains(&pod.name_any())), "those that were there stay");
     cluster.complete("web", 4).await.unwrap();
@@ -44,8 +40,9 @@ pub(super) async fn a_pod_stuck_on_a_dead_node_is_named_if_creates_wait_for_it(c
         "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
     });
     cluster.apply(&spec).await.unwrap();
-    let there =
-        |count: usize| move |pods: &[Pod]| pods.iter().filter(|pod| node(pod).is_some()).count() == count;
+    let there = |count: usize| {
+        move |pods: &[Pod]| pods.iter().filter(|pod| !node_of(pod).is_empty()).count() == count
+    };
     for pod in cluster.until_pods("two on the node", there(2)).await.unwrap() {
         cluster.set_running(&pod.name_any()).await.unwrap();
     }
@@ -53,7 +50,7 @@ pub(super) async fn a_pod_stuck_on_a_dead_node_is_named_if_creates_wait_for_it(c
     let stuck = cluster.pods().await.unwrap()[0].name_any();
     cluster.kubectl.run(&["delete", "pod", &stuck, "--wait=false"]).await.unwrap();
     let (type_, why) = (condition::STALLED, reason::POD_STUCK_TERMINATING);
-    let message = until_said(&cluster, type_, ConditionStatus::True, why).await;
+    let message = cluster.until_said(type_, ConditionStatus::True, why).await.unwrap();
     assert!(message.contains(&stuck) && message.contains(&name) && message.contains("--force"), "{message}");
     assert_eq!(cluster.pods().await.unwrap().len(), 1, "nothing comes in its place");
     seen().await;
@@ -63,7 +60,7 @@ pub(super) async fn a_pod_stuck_on_a_dead_node_is_named_if_creates_wait_for_it(c
         cluster.set_running(&pod.name_any()).await.unwrap();
     }
     cluster.complete("web", 2).await.unwrap();
-    until_said(&cluster, type_, ConditionStatus::False, reason::NOT_STALLED).await;
+    cluster.until_said(type_, ConditionStatus::False, reason::NOT_STALLED).await.unwrap();
     cluster.kubectl.anywhere().run(&["delete", "node", &name]).await.unwrap();
 }
 
@@ -113,7 +110,7 @@ pub(super) async fn fields_of_newer_servers_start_no_second_rollout(cluster: Tes
     cluster.scale(3).await.unwrap();
     cluster.complete("web", 3).await.unwrap();
     let object = cluster.deployments().get("web").await.unwrap();
-    let sets: Api<OrderedReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let sets = cluster.sets();
     let sets = sets.list(&kube::api::ListParams::default()).await.unwrap().items;
     assert_eq!(sets.len(), 1, "one template, one set");
     for field in fields {

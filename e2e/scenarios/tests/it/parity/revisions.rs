@@ -1,6 +1,8 @@
 //! Revisions: numbers, undo, and the history limit.
 
-use kube::{Api, ResourceExt};
+#[cfg(feature = "real-servers")]
+use kube::Api;
+use kube::ResourceExt;
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::annotation;
 use scenarios::TestCluster;
@@ -22,7 +24,7 @@ fn owned(revisions: &[(&str, &str)]) -> Vec<(String, String)> {
 
 pub(super) async fn undo_and_revision_numbers_are_those_of_a_deployment(cluster: TestCluster) {
     cluster.deployed(&json!({"replicas": 2})).await.unwrap();
-    let sets: Api<OrderedReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let sets = cluster.sets();
     for (step, expected) in WALK {
         match step {
             "undo" => drop(cluster.ordered(&["undo", "web"]).await.unwrap()),
@@ -58,7 +60,7 @@ pub(super) async fn a_deployment_numbers_its_revisions_the_same(cluster: TestClu
 
     let kubectl = &cluster.kubectl;
     kubectl.run(&["create", "deployment", "web", "--image=web:1", "--replicas=2"]).await.unwrap();
-    let sets: Api<ReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let sets: Api<ReplicaSet> = cluster.api();
     for (step, expected) in WALK {
         kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
         match step {
@@ -86,7 +88,7 @@ pub(super) async fn a_deployment_numbers_its_revisions_the_same(cluster: TestClu
 
 pub(super) async fn a_history_limit_of_zero_keeps_no_old_set(cluster: TestCluster) {
     cluster.deployed(&json!({"replicas": 1, "revisionHistoryLimit": 0})).await.unwrap();
-    let sets: Api<OrderedReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let sets = cluster.sets();
     for (version, revision) in [(2, "2"), (3, "3")] {
         cluster.set_image(&format!("web:{version}")).await.unwrap();
         cluster.complete("web", 1).await.unwrap();

@@ -3,14 +3,8 @@
 use k8s_openapi::api::core::v1::Pod;
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
-use scenarios::TestCluster;
+use scenarios::{TestCluster, condition_of, image_of};
 use serde_json::json;
-
-use super::{condition_of, until_said};
-
-fn is_of(pod: &Pod, image: &str) -> bool {
-    pod.spec.as_ref().is_some_and(|spec| spec.containers[0].image.as_deref() == Some(image))
-}
 
 pub(super) async fn recreate_never_runs_old_and_new_pods_together(cluster: TestCluster) {
     let pods = cluster.deployed(&json!({"replicas": 4, "strategy": {"type": "Recreate"}})).await.unwrap();
@@ -19,12 +13,12 @@ pub(super) async fn recreate_never_runs_old_and_new_pods_together(cluster: TestC
     }
     let never_both = cluster.until_pods("both", |pods| {
         let (old, new) = ("web:1", "web:2");
-        pods.iter().any(|pod| is_of(pod, old)) && pods.iter().any(|pod| is_of(pod, new))
+        pods.iter().any(|pod| image_of(pod) == old) && pods.iter().any(|pod| image_of(pod) == new)
     });
     let rollout = async {
         cluster.set_image("web:2").await.unwrap();
         let (type_, why) = (condition::AVAILABLE, reason::MINIMUM_REPLICAS_UNAVAILABLE);
-        until_said(&cluster, type_, ConditionStatus::False, why).await;
+        cluster.until_said(type_, ConditionStatus::False, why).await.unwrap();
         cluster.complete("web", 4).await.unwrap()
     };
     tokio::select! {

@@ -25,37 +25,35 @@ fn permission(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
 
 /// Every user has `edit`, and the permissions of a client that writes the status of pods.
 async fn bind_roles(cluster: &TestCluster) {
-    let namespace = &cluster.namespace;
-    let role = |kind: &str, name: &str, rules: &[Value]| {
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "rules": rules,
-        })
-    };
-    let binding = |kind: &str, name: &str, role: (&str, &str), allowed: &dyn Fn(&User) -> bool| {
-        let users = USERS.iter().filter(|user| allowed(user));
-        let subjects: Vec<Value> = users.map(|user| json!({"kind": "User", "name": user.name})).collect();
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role.0, "name": role.1}, "subjects": subjects,
-        })
-    };
     let ours = "ordereddeployment.io";
-    let subresources = permission("", &["pods/status", "pods/binding", "bindings"], &["create", "patch"]);
     let more = [
-        subresources,
+        permission("", &["pods/status", "pods/binding", "bindings"], &["create", "patch"]),
         permission("apps", &["deployments/status"], &["patch"]),
         permission(ours, &["ordereddeployments"], &["get", "patch"]),
     ];
-    for object in [
-        binding("RoleBinding", "edits", ("ClusterRole", "edit"), &|_| true),
-        role("Role", "more", &more),
-        binding("RoleBinding", "more", ("Role", "more"), &|_| true),
-        role("Role", "resumes", &[permission(ours, &["ordereddeployments/status"], &["get", "patch"])]),
-        binding("RoleBinding", "resumes", ("Role", "resumes"), &|user| user.may_resume),
-        role("ClusterRole", namespace, &[permission("", &["nodes"], &["get", "patch"])]),
-        binding("ClusterRoleBinding", namespace, ("ClusterRole", namespace), &|user| user.may_cordon),
-    ] {
-        create(cluster, &object).await;
+    let resumes = [permission(ours, &["ordereddeployments/status"], &["get", "patch"])];
+    let cordons = [permission("", &["nodes"], &["get", "patch"])];
+    // Scope, role, its rules, and who has it. A role without rules exists.
+    type Bound<'a> = (&'static str, &'a str, &'a [Value], fn(&User) -> bool);
+    let roles: [Bound<'_>; 4] = [
+        ("", "more", &more, |_| true),
+        ("", "resumes", &resumes, |user| user.may_resume),
+        ("Cluster", &cluster.namespace, &cordons, |user| user.may_cordon),
+        ("", "edit", &[], |_| true),
+    ];
+    for (scope, name, rules, has) in roles {
+        let of = |kind: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
+        let kind = if rules.is_empty() { "ClusterRole".to_owned() } else { format!("{scope}Role") };
+        if !rules.is_empty() {
+            let mut role = of(&kind);
+            role["rules"] = json!(rules);
+            create(cluster, &role).await;
+        }
+        let users = USERS.iter().filter(|user| has(user));
+        let mut binding = of(&format!("{scope}RoleBinding"));
+        binding["roleRef"] = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name});
+        binding["subjects"] = users.map(|user| json!({"kind": "User", "name": user.name})).collect();
+        create(cluster, &binding).await;
     }
 }
 
