@@ -1,20 +1,25 @@
 //! Chromium with its driver, and an accessibility checker, for the tests of the dashboard of the command line.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use crate::apt::Apt;
-use crate::cache;
+use crate::cache::{Download, Scratch};
 use crate::npm::Package;
 use crate::process::{capture, find_in_path};
+use crate::programs::{is_set, write_script};
 
 /// The oldest Debian suite in use: its programs run on newer ones too.
 const SUITE: &str = "bookworm";
-const ENTRY: &str = "chromium-bookworm";
+const BROWSER: Download = Download {
+    entry: "chromium-bookworm",
+    what: "Chromium and its driver, out of Debian bookworm's packages (140 MB)",
+    fetch,
+    hint: "no Chromium: set CHROMIUM to it and CHROMEDRIVER to its driver",
+};
 const PROGRAMS: [&str; 3] = ["chromium", "chromium-common", "chromium-driver"];
 /// Minimal machines have no font.
 const FONT: &str = "fonts-dejavu-core";
@@ -23,6 +28,17 @@ const AXE: Package = Package {
     name: "axe-core",
     version: "4.14.1",
     integrity: "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==",
+};
+
+const CHECKER: Download = Download {
+    entry: "axe-core-4.14.1",
+    what: "axe-core 4.14.1, an npm package",
+    fetch: |folder| {
+        let scratch = Scratch::new("axe-package")?;
+        let script = AXE.fetch(scratch.path())?.join("axe.min.js");
+        fs::copy(script, folder.join("axe.min.js")).map(drop).context("the package has no axe.min.js")
+    },
+    hint: "no axe-core: set AXE to its script",
 };
 
 /// The unpacked programs find their libraries and fonts by these variables.
@@ -49,17 +65,10 @@ const FONTS: &str = "<?xml version=\"1.0\"?>
 /// The variables of the tests, in the order of their names.
 type Variables = Vec<(&'static str, PathBuf)>;
 
-/// What `find` will do, for the announcement; `None` if nothing needs to be fetched.
-pub(crate) fn announcement() -> Result<Option<String>> {
-    let mut wanted = Vec::new();
-    if can_fetch() && cache::existing(ENTRY)?.is_none() {
-        wanted.push(format!("Chromium and its driver, out of Debian {SUITE}'s packages (140 MB)"));
-    }
-    if can_check() && cache::existing(&axe_entry())?.is_none() {
-        wanted.push(format!("{} {}, an npm package", AXE.name, AXE.version));
-    }
-    let place = cache::root()?;
-    Ok((!wanted.is_empty()).then(|| format!("{}, to {}", wanted.join("; "), place.display())))
+/// What `find` will do, for the announcement.
+pub(crate) fn announcements() -> Result<Vec<String>> {
+    let wanted = [(&BROWSER, can_fetch()), (&CHECKER, can_check())].into_iter().filter(|(_, wanted)| *wanted);
+    wanted.filter_map(|(download, _)| download.announcement().transpose()).collect()
 }
 
 /// The browser as variables of the tests: `CHROMIUM`, `CHROMEDRIVER` and `AXE`. Variables that are set stay. Without a browser and
@@ -67,20 +76,11 @@ pub(crate) fn announcement() -> Result<Option<String>> {
 pub(crate) fn find() -> Result<Variables> {
     let mut variables = Vec::new();
     if can_fetch() {
-        let entry = cache::entry(ENTRY, fetch)
-            .context("no Chromium: set CHROMIUM to it and CHROMEDRIVER to its driver")?;
-        variables.extend([
-            ("CHROMIUM", entry.join("bin/chromium")),
-            ("CHROMEDRIVER", entry.join("bin/chromedriver")),
-        ]);
+        let bin = BROWSER.find()?.join("bin");
+        variables.extend([("CHROMIUM", bin.join("chromium")), ("CHROMEDRIVER", bin.join("chromedriver"))]);
     }
     if can_check() {
-        let entry = cache::entry(&axe_entry(), |folder| {
-            let scratch = cache::Scratch::new("axe-package")?;
-            let script = AXE.fetch(scratch.path())?.join("axe.min.js");
-            fs::copy(script, folder.join("axe.min.js")).map(drop).context("the package has no axe.min.js")
-        })?;
-        variables.push(("AXE", entry.join("axe.min.js")));
+        variables.push(("AXE", CHECKER.find()?.join("axe.min.js")));
     }
     Ok(variables)
 }
@@ -91,14 +91,6 @@ pub(crate) fn print() -> Result<()> {
         println!("export {variable}={}", path.display());
     }
     Ok(())
-}
-
-fn axe_entry() -> String {
-    format!("{}-{}", AXE.name, AXE.version)
-}
-
-fn is_set(variable: &str) -> bool {
-    std::env::var_os(variable).is_some()
 }
 
 /// Whether the browser comes from the packages.
@@ -116,7 +108,7 @@ fn is_used(library: &str) -> bool {
 }
 
 fn fetch(folder: &Path) -> Result<()> {
-    let scratch = cache::Scratch::new("chromium-packages")?;
+    let scratch = Scratch::new("chromium-packages")?;
     let apt = Apt::new(scratch.path(), SUITE)?;
     let mut packages = apt.libraries(&PROGRAMS, is_used)?;
     packages.extend(PROGRAMS.iter().chain([&FONT]).map(|name| (*name).to_owned()));
@@ -126,8 +118,7 @@ fn fetch(folder: &Path) -> Result<()> {
     fs::create_dir(&bin)?;
     for (name, text) in [("chromium", CHROMIUM), ("chromedriver", DRIVER)] {
         let script = bin.join(name);
-        fs::write(&script, text)?;
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+        write_script(&script, text)?;
         capture(Command::new(&script).arg("--version"))?;
     }
     Ok(())

@@ -60,6 +60,31 @@ pub(crate) fn entry(name: &str, build: impl FnOnce(&Path) -> Result<()>) -> Resu
     Ok(entry)
 }
 
+/// An entry that a function fetches or builds.
+pub(crate) struct Download {
+    /// Its name.
+    pub(crate) entry: &'static str,
+    /// What it is, and from where.
+    pub(crate) what: &'static str,
+    /// Fills an empty folder.
+    pub(crate) fetch: fn(&Path) -> Result<()>,
+    /// What a user can do if that fails.
+    pub(crate) hint: &'static str,
+}
+
+impl Download {
+    /// What `find` will do, for the announcement; `None` if the entry exists.
+    pub(crate) fn announcement(&self) -> Result<Option<String>> {
+        let place = root()?.join(self.entry);
+        Ok((!place.is_dir()).then(|| format!("{}, to {}", self.what, place.display())))
+    }
+
+    /// The folder of the entry.
+    pub(crate) fn find(&self) -> Result<PathBuf> {
+        entry(self.entry, self.fetch).context(self.hint)
+    }
+}
+
 /// A folder of this process inside the cache, removed when dropped.
 pub(crate) struct Scratch(PathBuf);
 

@@ -10,22 +10,19 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use crate::proxy::Proxy;
-use crate::servers::Servers;
 use cases::{Case, DEPLOYMENT, REPLICA_SET, minimal};
 
 const NAME: &str = "stored";
 
 /// Checks both servers and prints wrong answers. Returns how many answers were right and how many were wrong.
-pub(crate) fn run(servers: &Servers) -> Result<(u32, u32)> {
+pub(crate) fn run(servers: &[Asked]) -> Result<(u32, u32)> {
     let (mut right, mut wrong) = (0, 0);
     let cases = cases::all();
     let rules: Vec<&str> = cases.iter().filter(|case| case.is_cel()).map(Case::says).collect();
-    for (server, name) in [(&servers.kube, "kube"), (&servers.crd, "crd")] {
-        let current = name == "crd";
-        let asked = Asked { proxy: Proxy::start(server, servers.folder(), name)?, current };
+    for asked in servers {
         asked.store()?;
         let before = (right, wrong);
-        let tried: Vec<&Case> = cases.iter().filter(|case| current || !case.is_new()).collect();
+        let tried: Vec<&Case> = cases.iter().filter(|case| asked.current || !case.is_new()).collect();
         for case in &tried {
             let breaks = case.breaks.iter().map(|patch| (patch, asked.refuses(case, patch, &rules)));
             let passes = case.passes.iter().map(|patch| (patch, asked.accepts(case, patch)));
@@ -33,7 +30,7 @@ pub(crate) fn run(servers: &Servers) -> Result<(u32, u32)> {
                 match outcome? {
                     None => right += 1,
                     Some(error) => {
-                        println!("{}: {}\n  with {patch}\n  {error}", server.name, case.id());
+                        println!("{}: {}\n  with {patch}\n  {error}", asked.name, case.id());
                         wrong += 1;
                     }
                 }
@@ -41,7 +38,7 @@ pub(crate) fn run(servers: &Servers) -> Result<(u32, u32)> {
         }
         println!(
             "{}: {} constraints tried, {} answers right, {} wrong",
-            server.name,
+            asked.name,
             tried.len(),
             right - before.0,
             wrong - before.1
@@ -50,10 +47,13 @@ pub(crate) fn run(servers: &Servers) -> Result<(u32, u32)> {
     Ok((right, wrong))
 }
 
-struct Asked {
-    proxy: Proxy,
+/// A server that is asked.
+pub(crate) struct Asked {
+    /// Its name in messages.
+    pub(crate) name: String,
+    pub(crate) proxy: Proxy,
     /// Whether it is a current server: evaluates CEL, and answers with the messages of the cases.
-    current: bool,
+    pub(crate) current: bool,
 }
 
 impl Asked {

@@ -1,16 +1,16 @@
-//! `cargo xtask crd-check`: the answers of real servers to the generated CRDs, and to the manifests named on the command
-//! line. It prints their answers literally and has no rules of its own.
+//! `cargo xtask crd-check`: the answers of real servers to the generated CRDs, and to violations of their constraints. It has no rules
+//! of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::crdcases;
+use crate::crdcases::{self, Asked};
 use crate::process::{capture, top};
+use crate::proxy::Proxy;
 use crate::servers::{Server, Servers};
 
 const CRDS: &str = "charts/ordered-deployment/crds";
@@ -18,34 +18,32 @@ const CRDS_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions
 /// How long a server may take to serve an accepted CRD.
 const ESTABLISHED_LIMIT: Duration = Duration::from_secs(30);
 
-/// Posts the CRDs to both servers, then violations of their constraints and the manifests as dry runs. Fails unless both
-/// servers accept and serve every CRD; returns how many answers were right, and how many were wrong.
-pub(crate) fn run(manifests: &[PathBuf]) -> Result<(u32, u32)> {
+/// Posts the CRDs to both servers, then violations of their constraints as dry runs. Fails unless both servers accept and serve every
+/// CRD; returns how many answers were right, and how many were wrong.
+pub(crate) fn run() -> Result<(u32, u32)> {
     let files = crd_files()?;
     let servers = Servers::start()?;
     let mut crds = Vec::new();
     for file in &files {
-        crds.extend(documents(&servers, file)?);
+        crds.extend(documents(&servers.kube, file)?);
+    }
+    let mut asked = Vec::new();
+    for (server, current) in [(&servers.kube, false), (&servers.crd, true)] {
+        let proxy = Proxy::start(server, servers.folder(), if current { "crd" } else { "kube" })?;
+        asked.push(Asked { name: server.name.clone(), proxy, current });
     }
     let mut refused = 0_u32;
-    for server in [&servers.kube, &servers.crd] {
+    for server in &asked {
         println!("{}", server.name);
         for crd in &crds {
-            refused += u32::from(!install(&servers, server, crd)?);
+            refused += u32::from(!install(&server.proxy, crd)?);
         }
     }
     if refused > 0 {
         bail!("{refused} of {} answers were not what a CRD needs", crds.len() * 2);
     }
     println!("Both servers accept and serve all {} CRDs.", crds.len());
-    let (right, wrong) = crdcases::run(&servers)?;
-    for file in manifests {
-        for object in documents(&servers, file)? {
-            for server in [&servers.kube, &servers.crd] {
-                try_out(&servers, server, &crds, &object)?;
-            }
-        }
-    }
+    let (right, wrong) = crdcases::run(&asked)?;
     Ok((u32::try_from(crds.len() * 2)? + right, wrong))
 }
 
@@ -64,8 +62,8 @@ fn crd_files() -> Result<Vec<PathBuf>> {
 }
 
 /// The objects in a file, as kubectl reads them: users get what it makes of YAML.
-fn documents(servers: &Servers, file: &Path) -> Result<Vec<Value>> {
-    let mut kubectl = servers.kube.kubectl();
+fn documents(server: &Server, file: &Path) -> Result<Vec<Value>> {
+    let mut kubectl = server.kubectl();
     kubectl.args(["create", "--dry-run=client", "--validate=false", "--output=json", "--filename"]).arg(file);
     let json = capture(&mut kubectl).with_context(|| format!("kubectl cannot read {}", file.display()))?;
     serde_json::Deserializer::from_str(&json)
@@ -74,30 +72,23 @@ fn documents(servers: &Servers, file: &Path) -> Result<Vec<Value>> {
         .with_context(|| format!("kubectl printed no JSON for {}", file.display()))
 }
 
-/// Posts one CRD; true if it is accepted and served without a warning.
-fn install(servers: &Servers, server: &Server, crd: &Value) -> Result<bool> {
+/// Posts one CRD; true if it is accepted and served.
+fn install(proxy: &Proxy, crd: &Value) -> Result<bool> {
     let name = text(crd, "/metadata/name");
-    match post(servers, server, CRDS_PATH, crd)? {
-        Answer::Refused(message) => {
-            println!("  {name}: refused\n{}", indented(&message));
-            return Ok(false);
-        }
-        Answer::Accepted(warnings) => {
-            println!("  {name}: accepted");
-            if !warnings.is_empty() {
-                println!("{}", indented(&warnings));
-            }
-        }
+    let (code, answer) = proxy.send("POST", CRDS_PATH, Some(crd))?;
+    if code != 201 {
+        println!("  {name}: refused ({code}): {}", text(&answer, "/message"));
+        return Ok(false);
     }
+    println!("  {name}: accepted");
     let start = Instant::now();
     loop {
-        let stored: Value = serde_json::from_str(&server.get(&format!("{CRDS_PATH}/{name}"))?)?;
+        let (_, stored) = proxy.send("GET", &format!("{CRDS_PATH}/{name}"), None)?;
         let none = Vec::new();
         let conditions = stored.pointer("/status/conditions").and_then(Value::as_array).unwrap_or(&none);
         let is = |kind: &str| conditions.iter().any(|c| c["type"] == kind && c["status"] == "True");
         // A refused name never becomes Established either; its condition says why.
-        let has_result = is("Established") || start.elapsed() > ESTABLISHED_LIMIT;
-        if has_result {
+        if is("Established") || start.elapsed() > ESTABLISHED_LIMIT {
             for condition in conditions {
                 println!(
                     "    {}={} ({}): {}",
@@ -113,55 +104,6 @@ fn install(servers: &Servers, server: &Server, crd: &Value) -> Result<bool> {
     }
 }
 
-/// Posts one object of a CRD's kind as a dry run and prints the answer.
-fn try_out(servers: &Servers, server: &Server, crds: &[Value], object: &Value) -> Result<()> {
-    let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
-    let crd = crds
-        .iter()
-        .find(|crd| text(crd, "/spec/names/kind") == kind)
-        .with_context(|| format!("{kind} {name} is of no kind that the CRDs define"))?;
-    let path = format!(
-        "/apis/{}/namespaces/{}/{}?dryRun=All",
-        text(object, "/apiVersion"),
-        object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or("default"),
-        text(crd, "/spec/names/plural")
-    );
-    let (answer, said) = match post(servers, server, &path, object)? {
-        Answer::Accepted(warnings) => ("accepted", warnings),
-        Answer::Refused(message) => ("refused", message),
-    };
-    println!("{}: {kind} {name} {answer}", server.name);
-    if !said.is_empty() {
-        println!("{}", indented(&said));
-    }
-    Ok(())
-}
-
-enum Answer {
-    /// With the warnings of the answer.
-    Accepted(String),
-    Refused(String),
-}
-
-/// A plain POST: the CRD server alone has no discovery, which `kubectl create -f` would need.
-fn post(servers: &Servers, server: &Server, path: &str, object: &Value) -> Result<Answer> {
-    let file = servers.folder().join("request.json");
-    fs::write(&file, object.to_string())?;
-    let output = server
-        .kubectl()
-        .args(["create", "--raw", path, "--filename"])
-        .arg(&file)
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot start kubectl")?;
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Ok(if output.status.success() { Answer::Accepted(said) } else { Answer::Refused(said) })
-}
-
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn indented(message: &str) -> String {
-    message.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
 
+use crate::dependencies::manifests;
 use crate::process::top;
 
 /// A module, as the names from the crate's root; the root itself has none.
@@ -24,7 +25,10 @@ type Imports = BTreeMap<(Module, String), Vec<String>>;
 /// The cycles of every crate of the workspace, each as a line of modules that use the next one.
 pub(crate) fn find() -> Result<Vec<String>> {
     let mut found = Vec::new();
-    for folder in folders()? {
+    let manifests = manifests("crates")?.into_iter().chain(manifests("e2e")?);
+    for folder in
+        manifests.chain([top().join("xtask/Cargo.toml")]).map(|manifest| manifest.with_file_name(""))
+    {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for root in ["lib.rs", "main.rs"] {
             let file = folder.join("src").join(root);
@@ -36,18 +40,6 @@ pub(crate) fn find() -> Result<Vec<String>> {
         }
     }
     Ok(found)
-}
-
-/// The folders of all packages of the workspace.
-fn folders() -> Result<BTreeSet<PathBuf>> {
-    let mut folders = BTreeSet::new();
-    for parent in [top(), top().join("crates"), top().join("e2e")] {
-        for entry in fs::read_dir(&parent).with_context(|| format!("cannot list {}", parent.display()))? {
-            folders.insert(entry?.path());
-        }
-    }
-    folders.retain(|folder| folder.join("Cargo.toml").exists() && folder.join("src").exists());
-    Ok(folders)
 }
 
 fn line(cycle: &[Module]) -> String {

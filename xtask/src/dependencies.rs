@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::process::{run, top};
+use crate::process::{run, run_within, top};
 use crate::tools::{CARGO_CYCLONEDX, CARGO_DENY};
 
 /// The timeout for fetching the database of vulnerabilities.
@@ -41,22 +41,8 @@ fn deny_with(deny: &Path) -> Command {
 
 /// Whether that command succeeded within the limit: without an answer it would wait for long.
 fn fetched(command: &mut Command) -> Result<bool> {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("cargo-deny does not start")?;
-    let began = Instant::now();
-    while began.elapsed() < FETCH_LIMIT {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status.success());
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    child.kill()?;
-    child.wait()?;
-    Ok(false)
+    let ended = run_within(command.stderr(Stdio::null()), FETCH_LIMIT)?;
+    Ok(ended.is_some_and(|(status, _)| status.success()))
 }
 
 /// Writes bills of materials of the controller's program and of the command line, in CycloneDX's format, and returns the files.
@@ -84,11 +70,14 @@ pub(crate) fn write_bills() -> Result<Vec<PathBuf>> {
     Ok(bills)
 }
 
-/// The manifests of the packages in this folder.
-fn manifests(folder: &str) -> Result<Vec<PathBuf>> {
+/// The manifests of the packages in this folder, in the order of their names.
+pub(crate) fn manifests(folder: &str) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(top().join(folder))?;
     let manifests = entries.map(|entry| Ok(entry?.path().join("Cargo.toml")));
-    manifests.filter(|found| found.as_ref().map_or(true, |path| path.exists())).collect()
+    let mut manifests = manifests.collect::<Result<Vec<_>>>()?;
+    manifests.retain(|path| path.exists());
+    manifests.sort();
+    Ok(manifests)
 }
 
 /// Removes files of that name from the packages of the workspace.

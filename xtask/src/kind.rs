@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::process::{run, top};
-use crate::{kubectl, suites};
+use crate::{programs, suites};
 
 const CLUSTER: &str = "ordereddeployment";
 
@@ -16,7 +16,7 @@ const LEFT_OUT: [&str; 4] = ["chaos::", "chart::installed::", "deletion::", "mon
 
 /// `cargo xtask kind VERSION`: starts a cluster of that version, runs the scenarios there, and deletes it.
 pub(crate) fn scenarios(version: &str) -> Result<()> {
-    let kubectl = kubectl::find()?;
+    let kubectl = programs::kubectl()?;
     run(&mut suites::build_tests())?;
     // `.github/kind.yaml` names this folder and this file.
     let folder = top().join("target/kind");

@@ -4,8 +4,6 @@
 //! outside the checkout and the cache directory.
 
 mod apt;
-mod bench;
-mod book;
 mod browser;
 mod cache;
 mod compile;
@@ -14,32 +12,28 @@ mod crdcheck;
 mod crdserver;
 mod cycles;
 mod dependencies;
-mod explore;
-mod faults;
 mod golang;
-mod helm;
 mod image;
 mod kind;
-mod kubectl;
 mod kubernetes;
 mod lines;
 mod mutants;
 mod npm;
+mod optimized;
 mod package;
+#[cfg(test)]
+mod pages;
 mod picture;
 mod process;
-mod prometheus;
+mod programs;
 mod proxy;
 mod release;
 mod servers;
-mod shells;
-mod specs;
 mod suites;
 mod tools;
 #[cfg(test)]
 mod workflows;
 
-use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
@@ -66,12 +60,10 @@ Usage: cargo xtask <task>
   specs [FOCUS]
              run Kubernetes' own tests of Deployments and ReplicaSets: the end-to-end specs with the built-in controller of ReplicaSets
              and with this one, then the integration tests with this one; the first time it builds them
-  book       build the documentation as a site with mdBook, to target/book/html
   picture    write the pictures of the README, of a run of the demo, to docs/images
   crds       write the CRDs and docs/api.md from the code
-  crd-check [MANIFEST...]
-             check that a real kube-apiserver and Kubernetes' current CRD server accept the CRDs and refuse each object
-             that violates a constraint; send the manifests as a dry run and print the answers
+  crd-check  check that a real kube-apiserver and Kubernetes' current CRD server accept the CRDs and refuse each object
+             that violates a constraint
   image-check
              build the controller with the Dockerfile's command, check that it is a static program, and run scenarios
              with it on the sandbox
@@ -126,17 +118,14 @@ fn main() -> ExitCode {
             Ok(false) => return ExitCode::FAILURE,
             other => other.map(drop),
         },
-        ["faults", ref more @ ..] => faults::campaign(more),
-        ["explore", ref more @ ..] => explore::run_with(more),
-        ["bench", ref more @ ..] => bench::run_with(more),
+        ["faults", ref more @ ..] => optimized::run_with("faults", more),
+        ["explore", ref more @ ..] => optimized::run_with("explore", more),
+        ["bench", ref more @ ..] => optimized::bench(more),
         ["mutants", ref names @ ..] => mutants::hunt(names).map(|caught| println!("{caught} mutants caught")),
-        ["specs", ref more @ ..] => specs::run_with(more),
-        ["book"] => book::build(),
+        ["specs", ref more @ ..] => optimized::specs(more),
         ["picture"] => picture::write(),
         ["crds"] => crds(),
-        ["crd-check", ref manifests @ ..] => {
-            crd_check(&manifests.iter().map(PathBuf::from).collect::<Vec<_>>())
-        }
+        ["crd-check"] => crd_check(),
         ["image-check"] => suites::image_check(),
         ["lines"] => lines::print(),
         ["cycles"] => show_cycles(),
@@ -151,11 +140,13 @@ fn main() -> ExitCode {
         ["msrv"] => compile::msrv(),
         ["kind", version] => kind::scenarios(version),
         ["kubernetes"] => kubernetes::find().map(|path| println!("{}", path.display())),
-        ["kubectl"] => kubectl::find().map(|path| println!("{}", path.display())),
-        ["shells"] => shells::find().map(|path| path.iter().for_each(|path| println!("{}", path.display()))),
+        ["kubectl"] => programs::kubectl().map(|path| println!("{}", path.display())),
+        ["shells"] => {
+            programs::shells().map(|path| path.iter().for_each(|path| println!("{}", path.display())))
+        }
         ["browser"] => browser::print(),
-        ["prometheus"] => prometheus::find().map(|path| println!("{}", path.display())),
-        ["helm"] => helm::find().map(|path| println!("{}", path.display())),
+        ["prometheus"] => programs::prometheus().map(|path| println!("{}", path.display())),
+        ["helm"] => programs::helm().map(|path| println!("{}", path.display())),
         [] | ["help" | "-h" | "--help", ..] => {
             println!("{HELP}");
             Ok(())
@@ -184,8 +175,8 @@ fn show_cycles() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn crd_check(manifests: &[PathBuf]) -> anyhow::Result<()> {
-    let (_, wrong) = crdcheck::run(manifests)?;
+fn crd_check() -> anyhow::Result<()> {
+    let (_, wrong) = crdcheck::run()?;
     anyhow::ensure!(wrong == 0, "{wrong} answers were not as they should be");
     Ok(())
 }

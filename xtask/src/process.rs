@@ -1,8 +1,11 @@
 //! Starts other programs, without a shell. An error names the command.
 
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -62,6 +65,26 @@ fn output(command: &mut Command) -> Result<Output> {
         bail!("{} failed ({}):\n{}", describe(command), output.status, said.trim());
     }
     Ok(output)
+}
+
+/// Runs a command for at most that time. Returns whether it succeeded and what it printed; `None` if it was stopped.
+pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<Option<(ExitStatus, String)>> {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = child.with_context(|| format!("cannot start {}", describe(command)))?;
+    let mut output = child.stdout.take().context("a program without output")?;
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = output.read_to_end(&mut bytes).map(|_| bytes);
+        // After a timeout the receiver is gone.
+        drop(sender.send(read));
+    });
+    let Ok(read) = receiver.recv_timeout(limit) else {
+        child.kill().with_context(|| format!("cannot stop {}", describe(command)))?;
+        child.wait()?;
+        return Ok(None);
+    };
+    Ok(Some((child.wait()?, String::from_utf8_lossy(&read?).into_owned())))
 }
 
 /// Runs a verbose command with its output in a file; the error quotes the end of it.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::cache::Scratch;
 use crate::process::{capture, tail};
-use crate::{crdserver, kubectl, kubernetes};
+use crate::{crdserver, kubernetes, programs};
 
 /// How long a server may take to become ready.
 const READY_LIMIT: Duration = Duration::from_secs(90);
@@ -68,7 +68,7 @@ pub(crate) struct Servers {
 impl Servers {
     /// Starts all of them and waits until they are ready.
     pub(crate) fn start() -> Result<Self> {
-        let kubectl = kubectl::find()?;
+        let kubectl = programs::kubectl()?;
         let assets = kubernetes::find()?;
         let (crd_program, crd_version) = crdserver::find()?;
         let kube_version = capture(Command::new(assets.join("kube-apiserver")).arg("--version"))?;

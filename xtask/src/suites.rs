@@ -1,20 +1,16 @@
 //! `cargo xtask test`: every check of the repository, in order, up to the first that fails.
 //! Nothing is installed that was not announced.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{OPTIMIZED, build_release, run, top};
+use crate::process::{OPTIMIZED, build_release, run, run_within, top};
 use crate::tools::CARGO_DENY;
-use crate::{
-    browser, cache, crdcheck, crdserver, explore, faults, helm, image, kubectl, kubernetes, prometheus,
-    shells,
-};
+use crate::{browser, cache, crdcheck, crdserver, image, kubernetes, optimized, programs};
 
 /// The timeout of the demo once it is built.
 const DEMO_LIMIT: Duration = Duration::from_secs(30);
@@ -117,10 +113,14 @@ fn run_suites<'s>(
 /// Fetches the tools before the suites that run begin: a download or a linker leaves a core idle, and tests with deadlines
 /// need the machine undisturbed.
 fn fetch_tools(fast: bool) {
-    let mut failures =
-        vec![kubectl::find().err(), helm::find().err(), shells::find().err(), browser::find().err()];
+    let mut failures = vec![
+        programs::kubectl().err(),
+        programs::helm().err(),
+        programs::shells().err(),
+        browser::find().err(),
+    ];
     if !fast {
-        failures.extend([kubernetes::find().err(), crdserver::find().err(), prometheus::find().err()]);
+        failures.extend([kubernetes::find().err(), crdserver::find().err(), programs::prometheus().err()]);
     }
     for failure in failures.into_iter().flatten() {
         eprintln!("{failure:#}");
@@ -129,17 +129,12 @@ fn fetch_tools(fast: bool) {
 
 /// Announces what will be fetched or built, and where.
 fn announce(fast: bool) -> Result<()> {
-    let mut wanted = vec![
-        CARGO_DENY.announcement()?,
-        kubectl::announcement()?,
-        helm::announcement()?,
-        shells::announcement()?,
-        browser::announcement()?,
-    ];
+    let mut fetched: Vec<String> = CARGO_DENY.announcement()?.into_iter().collect();
+    fetched.extend(programs::announcements(!fast)?);
+    fetched.extend(browser::announcements()?);
     if !fast {
-        wanted.extend([kubernetes::announcement()?, crdserver::announcement()?, prometheus::announcement()?]);
+        fetched.extend([kubernetes::announcement()?, crdserver::announcement()?].into_iter().flatten());
     }
-    let fetched: Vec<String> = wanted.into_iter().flatten().collect();
     println!(
         "cargo xtask test installs nothing system-wide. It builds the workspace in ./target, with crates that"
     );
@@ -229,7 +224,7 @@ fn scenarios_on_the_sandbox() -> Result<Count> {
 /// Three control planes at a time: scenarios mostly wait. Those that assert how soon something happens wait until they are alone.
 fn scenarios_on_real_servers() -> Result<Count> {
     let mut assets = browser::find()?;
-    assets.push(("PROMETHEUS", prometheus::find()?));
+    assets.push(("PROMETHEUS", programs::prometheus()?));
     if std::env::var_os("E2E_KUBECONFIG").is_none() {
         assets.push(("KUBEBUILDER_ASSETS", kubernetes::find()?));
     }
@@ -238,7 +233,7 @@ fn scenarios_on_real_servers() -> Result<Count> {
 
 /// The answers of Kubernetes' own servers, an old one and the current one, to the CRDs and to violations of their constraints.
 fn crds() -> Result<Count> {
-    let (passed, failed) = crdcheck::run(&[])?;
+    let (passed, failed) = crdcheck::run()?;
     Ok(Count { passed, failed })
 }
 
@@ -272,8 +267,8 @@ fn cargo_test(targets: &[&str], filters: &[&str], variables: &[(&str, PathBuf)])
     run(&mut build_tests())?;
     let mut command = cargo();
     command.args(["test", "--workspace", "--all-features"]).args(targets).arg("--").args(filters);
-    command.env("KUBECTL", kubectl::find()?).env("HELM", helm::find()?);
-    if let Some(shells) = shells::find()? {
+    command.env("KUBECTL", programs::kubectl()?).env("HELM", programs::helm()?);
+    if let Some(shells) = programs::shells()? {
         command.env("COMPLETION_SHELLS", shells);
     }
     command.envs(variables.iter().map(|(key, value)| (key, value)));
@@ -312,13 +307,13 @@ fn number_before(result: &str, word: &str) -> u32 {
 
 /// A part of the fault campaign; it prints what it ran.
 fn faults_under_simulated_time() -> Result<Count> {
-    faults::slice()?;
+    optimized::faults_slice()?;
     Ok(Count { passed: 1, failed: 0 })
 }
 
 /// A part of the exploration of small clusters; it prints the number of states.
 fn small_clusters_explored() -> Result<Count> {
-    explore::bounded()?;
+    optimized::explore_bounded()?;
     Ok(Count { passed: 1, failed: 0 })
 }
 
@@ -328,22 +323,9 @@ fn demo() -> Result<Count> {
     run(cargo().args(["build", "--release", "--quiet"]))?;
     let mut command = cargo();
     command.args(["run", "--release", "--quiet", "--", "demo"]);
-    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
-    let mut output = child.stdout.take().context("cargo has no output")?;
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let read = output.read_to_end(&mut bytes).map(|_| bytes);
-        // After a timeout the receiver is gone.
-        drop(sender.send(read));
-    });
-    let Ok(read) = receiver.recv_timeout(DEMO_LIMIT) else {
-        child.kill().context("cannot stop the demo")?;
-        child.wait()?;
+    let Some((status, text)) = run_within(&mut command, DEMO_LIMIT)? else {
         bail!("the demo did not end within {} s", DEMO_LIMIT.as_secs());
     };
-    let text = String::from_utf8_lossy(&read?).into_owned();
-    let status = child.wait()?;
     if !status.success() {
         bail!("the demo failed ({status}); it printed:\n{text}");
     }

@@ -21,13 +21,6 @@ pub(crate) const CARGO_DENY: Tool =
     Tool { name: "cargo-deny", version: "0.20.2", arguments: &["--no-default-features"] };
 /// Writes the bill of materials in CycloneDX's format; CycloneDX's own program.
 pub(crate) const CARGO_CYCLONEDX: Tool = Tool { name: "cargo-cyclonedx", version: "0.5.9", arguments: &[] };
-/// Builds the documentation as a site.
-pub(crate) const MDBOOK: Tool = Tool {
-    name: "mdbook",
-    version: "0.5.4",
-    // Without its own web server.
-    arguments: &["--no-default-features", "--features", "search"],
-};
 
 impl Tool {
     fn entry_name(&self) -> String {
