@@ -102,6 +102,25 @@ pub struct Case {
     pub eager: bool,
 }
 
+impl Case {
+    /// A rollout to the second template, with one fault at any time.
+    fn of(replicas: u8, bounds: Option<(i32, i32)>, pods: Vec<InitialPod>) -> Self {
+        Self {
+            replicas: i32::from(replicas),
+            bounds,
+            pods,
+            points: Vec::new(),
+            aborts: false,
+            template: 1,
+            quota: None,
+            broken_template: None,
+            max_faults: 1,
+            fault_set: FaultSet::PodsAndScale,
+            eager: replicas > 1,
+        }
+    }
+}
+
 /// How many names of pods are kept: no state has more pods.
 const NAMED: u16 = 64;
 
@@ -234,19 +253,8 @@ pub fn cases(depth: Depth) -> Vec<Case> {
                 };
                 let is_small = replicas <= if full { 3 } else { 2 };
                 let fault_set = if is_small { FaultSet::All } else { FaultSet::PodsAndScale };
-                cases.push(Case {
-                    replicas: i32::from(replicas),
-                    bounds,
-                    template: pods.iter().map(|pod| pod.template).max().map_or(0, |newest| newest + 1),
-                    pods,
-                    points: Vec::new(),
-                    aborts: false,
-                    quota: None,
-                    broken_template: None,
-                    max_faults,
-                    fault_set,
-                    eager: replicas > 1,
-                });
+                let template = pods.iter().map(|pod| pod.template).max().map_or(0, |newest| newest + 1);
+                cases.push(Case { template, max_faults, fault_set, ..Case::of(replicas, bounds, pods) });
             }
         }
     }
@@ -281,20 +289,10 @@ fn special() -> Vec<Case> {
                         if never_ready == 0 && quota.is_none() && broken_template.is_none() {
                             continue;
                         }
-                        let replicas = i32::from(replicas);
-                        let pods = pods.clone();
                         cases.push(Case {
-                            replicas,
-                            bounds,
-                            pods,
-                            points: Vec::new(),
-                            aborts: false,
-                            template: 1,
                             quota,
                             broken_template,
-                            max_faults: 1,
-                            fault_set: FaultSet::PodsAndScale,
-                            eager: true,
+                            ..Case::of(replicas, bounds, pods.clone())
                         });
                     }
                 }
@@ -330,17 +328,12 @@ fn declared(full: bool) -> Vec<Case> {
                         });
                         let fits = |point: &&DeclaredPoint| bounds.is_some() || !point.counts();
                         cases.push(Case {
-                            replicas: i32::from(replicas),
-                            bounds,
-                            pods: pods.collect(),
                             points: list.iter().filter(fits).copied().collect(),
                             aborts: true,
-                            template: 1,
-                            quota: None,
                             broken_template,
                             max_faults: if full && replicas < 3 { 2 } else { 1 },
                             fault_set: if replicas < 3 { FaultSet::All } else { FaultSet::PodsAndScale },
-                            eager: replicas > 1,
+                            ..Case::of(replicas, bounds, pods.collect())
                         });
                     }
                 }

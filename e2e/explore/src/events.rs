@@ -1,7 +1,6 @@
 //! The transitions of a state: a decision that is carried out, an expected event, or a fault.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -515,48 +514,4 @@ fn carry_out_late(
     }
     act.deletes.retain(|group| !group.targets.is_empty());
     carry_out(actual, &Decision::Act(act), setup, statuses, None)
-}
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pod = |id: &u16| format!("pod-{id:04}");
-        match self {
-            Self::Decide => write!(f, "the controller makes a decision and carries it out"),
-            Self::Ready(id) => write!(f, "{} becomes ready", pod(id)),
-            Self::Terminated(id) => write!(f, "{} has terminated", pod(id)),
-            Self::HoldExpired => write!(f, "the duration of the hold expires"),
-            Self::BlockedGraceExpired => write!(f, "the rollout has been blocked for 60 s"),
-            Self::CreateFailureGraceExpired => write!(f, "creates have been refused for 10 s"),
-            Self::ProgressDeadlineExceeded => write!(f, "the progress deadline passes"),
-            Self::Resume => write!(f, "a user resumes the hold or the blocked point"),
-            Self::Unpause => write!(f, "a user unsets spec.paused"),
-            Self::Unready(id) => write!(f, "{} becomes unready", pod(id)),
-            Self::NeverReady(id) => write!(f, "{} becomes unready and stays unready", pod(id)),
-            Self::ForceDeletePod(id) => write!(f, "{} is deleted without a grace period", pod(id)),
-            Self::DeletePod(id) => write!(f, "a user deletes {}", pod(id)),
-            Self::Scale(replicas) => write!(f, "a user scales to {replicas}"),
-            Self::AnnotatePod(id, PodPausePoint::None) => {
-                write!(f, "a user removes the pause point of {}", pod(id))
-            }
-            Self::AnnotatePod(id, point) => write!(f, "a user sets the pause point {point:?} on {}", pod(id)),
-            Self::SetTemplate(number) => write!(f, "a user sets the template v{}", number + 1),
-            Self::Pause => write!(f, "a user sets spec.paused"),
-            Self::Abort => write!(f, "a user aborts the rollout"),
-            Self::Retry => write!(f, "a user starts the aborted rollout again"),
-            Self::RemovePoints => write!(f, "a user removes the declared pause points"),
-            Self::Restart => write!(f, "the controller restarts"),
-            Self::CreateRefused(number) => {
-                write!(f, "the controller carries out a decision, and create {number} is refused")
-            }
-            Self::Crash(writes) => {
-                write!(f, "the controller carries out a decision, and crashes after {writes} writes")
-            }
-            Self::FaultBetweenWrites(writes, event) => {
-                write!(f, "the controller carries out a decision, and after {writes} writes {event}")
-            }
-            Self::StaleDecision(event) => {
-                write!(f, "{event}, and the controller makes a decision on a cache that does not show it")
-            }
-        }
-    }
 }

@@ -159,7 +159,7 @@ impl Graph {
         for place in places.into_iter().rev() {
             let next = successors(&state, setup, &mut statuses)?.transitions.into_iter().nth(place as usize);
             let Some(next) = next else { break };
-            lines.push(format!("{}:", next.event));
+            lines.push(format!("{:?}:", next.event));
             state = next.state;
             lines.push(format!("    {state}"));
             debug_assert!(next.event != Event::Restart || state.failure.is_none());
