@@ -234,7 +234,7 @@ fn failure(view: &View) -> Option<(String, String)> {
 async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
     let (cluster, pods) = Cluster::with_pods(4).await;
     let mark = cluster.mark();
-    cluster.faults.when(|info| info.patches_pod(), || RequestFault::Response(403));
+    cluster.faults.when(super::fault_injector::RequestInfo::patches_pod, || RequestFault::Response(403));
     free(&cluster, &pods).await;
     cluster.pass(Duration::from_secs(120)).await;
     let view = cluster.view().await;

@@ -123,7 +123,7 @@ async fn a_list_that_began_before_an_object_asked_does_not_serve_it() {
     let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
     // From now on only live reads show what is written to pods.
     cluster.sandbox.delay_watch("pods", Duration::from_secs(3600));
-    cluster.faults.when(|info| is_shared(info), || RequestFault::DelayAnswer(Duration::from_secs(5)));
+    cluster.faults.when(is_shared, || RequestFault::DelayAnswer(Duration::from_secs(5)));
     let mark = cluster.mark();
     scale_many(&cluster, MANY, 1).await;
     while lists(&cluster, mark, "pods", PODS).1 == 0 {

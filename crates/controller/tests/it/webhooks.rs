@@ -57,7 +57,9 @@ async fn a_dry_run_without_an_answer_is_reported_and_stops_only_what_needs_it() 
         let cluster = Cluster::start().await;
         let spec = json!({"replicas": 4, "strategy": bounds(0, 1), "progressDeadlineSeconds": 60});
         let pods = names(&cluster.deployed(spec).await);
-        cluster.faults.when(move |info| info.is_dry_run(), move || RequestFault::Response(fate));
+        cluster
+            .faults
+            .when(super::fault_injector::RequestInfo::is_dry_run, move || RequestFault::Response(fate));
         let mark = cluster.mark();
         cluster.set_image("web:2").await;
         cluster.pass(Duration::from_secs(90)).await;
