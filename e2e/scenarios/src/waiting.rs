@@ -116,8 +116,8 @@ impl TestCluster {
     pub async fn with_at_least<T>(&self, floor: usize, meanwhile: impl Future<Output = T>) -> T {
         let serves = |pod: &&Pod| pod.metadata.deletion_timestamp.is_none() && is_ready(pod);
         let patient = self.with_timeout(Duration::from_secs(3600));
-        let kept =
-            patient.until_pods("fewer than the floor", |pods| pods.iter().filter(serves).count() < floor);
+        let too_few = |pods: &[Pod]| pods.iter().filter(serves).count() < floor;
+        let kept = Box::pin(patient.until_pods("fewer than the floor", too_few));
         tokio::select! {
             result = meanwhile => result,
             pods = kept => panic!("fewer than {floor} pods serve: {pods:#?}"),

@@ -48,8 +48,6 @@ pub struct Rules {
     faults: Mutex<Vec<Fault>>,
     evictions: Mutex<BTreeMap<String, Bytes>>,
     frozen: watch::Sender<Option<RequestMatcher>>,
-    /// The number of requests that were held so far.
-    held_back: watch::Sender<usize>,
     cut: watch::Sender<()>,
     stalled: watch::Sender<bool>,
     /// The number of connections that clients closed while the proxy was stalled.
@@ -74,18 +72,6 @@ impl Rules {
     /// Releases what [`Self::freeze`] holds.
     pub fn thaw(&self) {
         self.frozen.send_replace(None);
-    }
-
-    /// Waits until [`Self::freeze`] has held more than `before` requests.
-    pub async fn until_held_back(&self, before: usize) {
-        // The sender lives as long as the rules.
-        let _ = self.held_back.subscribe().wait_for(|count| *count > before).await;
-    }
-
-    /// The number of requests that were held so far.
-    #[must_use]
-    pub fn held_back(&self) -> usize {
-        *self.held_back.borrow()
     }
 
     /// Rejects the next `times` matching requests with this code. The server does not receive them.
@@ -215,9 +201,6 @@ impl Rules {
 
     pub(super) async fn wait_for_thaw(&self, info: &RequestInfo) {
         let mut frozen = self.frozen.subscribe();
-        if frozen.borrow().as_ref().is_some_and(|rule| rule.is(info)) {
-            self.held_back.send_modify(|count| *count += 1);
-        }
         // The sender lives as long as the rules.
         let _ = frozen.wait_for(|rule| !rule.as_ref().is_some_and(|rule| rule.is(info))).await;
     }

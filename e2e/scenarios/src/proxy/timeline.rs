@@ -47,28 +47,3 @@ impl Timeline {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use http::Request;
-
-    use super::{Passed, Timeline};
-    use crate::proxy::matching::RequestInfo;
-
-    #[test]
-    fn passages_are_recorded_in_order_while_the_timeline_is_on() {
-        let timeline = Timeline::default();
-        let info = RequestInfo::of(&Request::get("/api/v1/pods?watch=true").body(()).unwrap());
-        let passes = |line: &'static str| timeline.passes(&info, || Passed::Event(line.into()));
-        passes("before");
-        timeline.start();
-        passes("first");
-        passes("second");
-        let recorded = timeline.stop();
-        passes("after");
-        let lines: Vec<_> = recorded.iter().map(|passage| format!("{:?}", passage.passed)).collect();
-        assert_eq!(lines, [r#"Event(b"first")"#, r#"Event(b"second")"#]);
-        assert!(recorded[0].at <= recorded[1].at && recorded[0].plural == "pods");
-        assert!(timeline.stop().is_empty());
-    }
-}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use super::assets::{Assets, minor};
 use crate::lock;
@@ -105,15 +105,6 @@ impl Children {
         let mut servers = lock(&self.servers);
         let process = named(&mut servers, name)?.process.as_ref();
         Ok(process.with_context(|| format!("{name} does not run"))?.id())
-    }
-
-    /// Sends a signal, such as `STOP` or `CONT`.
-    pub(super) fn signal(&self, name: &str, signal: &str) -> Result<()> {
-        let id = self.id(name)?.to_string();
-        // The builtin of the shell: a small image has no kill program.
-        let sent = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", signal, &id]).status();
-        ensure!(sent.context("cannot run kill")?.success(), "cannot send SIG{signal} to {name}");
-        Ok(())
     }
 
     /// Fails if a server has ended by itself.

@@ -237,16 +237,6 @@ impl ControlPlane {
         self.own()?.id(component.name())
     }
 
-    /// Stops a server with SIGSTOP: it keeps its state and does nothing.
-    pub fn suspend(&self, component: Component) -> Result<()> {
-        self.own()?.signal(component.name(), "STOP")
-    }
-
-    /// Continues a server that [`Self::suspend`] stopped.
-    pub fn resume(&self, component: Component) -> Result<()> {
-        self.own()?.signal(component.name(), "CONT")
-    }
-
     /// Copies the data of etcd while neither etcd nor the API server runs.
     pub async fn back_up(&self) -> Result<()> {
         self.kill(Component::ApiServer)?;

@@ -35,7 +35,6 @@ mod templates;
 mod ten_pods;
 mod tutorial;
 mod waiting;
-mod witness;
 
 /// How many random moments the scenarios try. `RANDOM_MOMENTS` raises it.
 fn moments() -> usize {

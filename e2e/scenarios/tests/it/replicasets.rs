@@ -203,14 +203,14 @@ async fn a_set_without_a_deployment_adopts_releases_and_scales(cluster: TestClus
 
     cluster.kubectl.run(&["label", "pod", "orphan", "app=debug", "--overwrite"]).await.unwrap();
     let four = |pods: &[Pod]| pods.len() == 4 && pods.iter().all(is_ready);
-    let (free, owned): (Vec<Pod>, Vec<Pod>) =
+    let (free, kept): (Vec<Pod>, Vec<Pod>) =
         cluster.until_pods("four", four).await.unwrap().into_iter().partition(|pod| owner(pod).is_none());
     assert_eq!(names(&free), ["orphan"]);
-    let owned = names(&owned);
-    cluster.prioritise(&owned[1], 3).await.unwrap();
+    let kept = names(&kept);
+    cluster.prioritise(&kept[1], 3).await.unwrap();
     cluster.kubectl.run(&["scale", "replicaset/lone", "--replicas=2"]).await.unwrap();
     let left = names(&cluster.until_pods("three", |pods| pods.len() == 3).await.unwrap());
-    assert_eq!(left, [owned[0].clone(), owned[2].clone(), "orphan".to_owned()]);
+    assert_eq!(left, [kept[0].clone(), kept[2].clone(), "orphan".to_owned()]);
 }
 
 async fn failed_creates_are_reported_and_recover(cluster: TestCluster) {

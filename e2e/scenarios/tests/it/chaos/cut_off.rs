@@ -5,62 +5,11 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use scenarios::proxy::{Moment, RequestMatcher};
-use scenarios::{Server, TestCluster, is_ready, on_both};
+use scenarios::{Server, on_both};
 
 use super::crashes::ARGUMENTS;
 use super::{AFTER, BEFORE, PRIORITIES, Trial, held_at, setting};
 use crate::election::leader;
-
-/// Deletes a pod, as another client would, and waits until it is removed.
-async fn lose(cluster: &TestCluster, pod: &str) {
-    cluster.lose(pod).await.unwrap();
-    let gone = |pods: &[Pod]| pods.iter().all(|one| one.name_any() != pod);
-    cluster.until_pods(&format!("without {pod}"), gone).await.unwrap();
-}
-
-async fn stalled_watches_miss_nothing(server: Server) {
-    let mut trial = Trial::start(server, setting()).await;
-    let cluster = trial.cluster.clone();
-    let rules = cluster.proxy.rules();
-    let _manager = cluster.start_manager().unwrap();
-    trial.deploy().await;
-    let old = trial.mark().await;
-    let watches = || RequestMatcher { verb: Some("watch"), ..RequestMatcher::default() };
-    // The watches are frozen before a new pod exists.
-    let mut trap = rules.trap(RequestMatcher::new("create", "pods"), 1, Moment::BeforeRequest);
-    cluster.set_image("web:2").await.unwrap();
-    trap.reached().await;
-    let held_back = rules.held_back();
-    rules.freeze(watches());
-    trap.release();
-    // Without events, the controller stops after the steps that need none: it creates the surge pod, deletes the pod that may be
-    // unavailable, and creates its replacement.
-    let stopped = |pods: &[Pod]| {
-        let is_old = |pod: &&Pod| old.contains(&pod.name_any());
-        pods.iter().all(is_ready) && (pods.iter().filter(is_old).count(), pods.len()) == (9, 11)
-    };
-    let pods = cluster.until_pods("9 old and 2 new pods, all ready", stopped).await.unwrap();
-    // A change that the watches of the controller do not show. The pod is the next in the order: the controller may learn that the new
-    // pods are ready before it learns of the loss, and its delete of another pod would then leave too few pods.
-    let next = old.iter().find(|name| pods.iter().any(|pod| pod.name_any() == **name));
-    lose(&cluster, next.unwrap()).await;
-    rules.until_held_back(held_back).await;
-    rules.thaw();
-    held_at(&cluster, &old[BEFORE], 3, 10).await;
-
-    // A resume takes effect exactly once even if the controller sees it late.
-    let held_back = rules.held_back();
-    rules.freeze(watches());
-    cluster.resume().await.unwrap();
-    rules.until_held_back(held_back).await;
-    rules.thaw();
-    held_at(&cluster, &old[AFTER], 6, 10).await;
-    cluster.resume().await.unwrap();
-    cluster.complete("web", 10).await.unwrap();
-    let findings = trial.check().await;
-    assert_eq!(findings.rolled, PRIORITIES[1..]);
-    assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 1, 2));
-}
 
 async fn a_controller_recovers_from_a_network_partition_in_a_rollout(server: Server) {
     let mut trial = Trial::start(server, setting()).await;
@@ -76,7 +25,9 @@ async fn a_controller_recovers_from_a_network_partition_in_a_rollout(server: Ser
     rules.stall();
     trap.release();
     // The server has processed the write, and the controller gets no response until it gives up.
-    lose(&cluster, &old[8]).await;
+    cluster.lose(&old[8]).await.unwrap();
+    let gone = |pods: &[Pod]| pods.iter().all(|one| one.name_any() != old[8]);
+    cluster.until_pods("without the lost one", gone).await.unwrap();
     rules.until_given_up().await;
     println!("it gave up after {:.1?}", stalled.elapsed());
     rules.flow();
@@ -132,7 +83,6 @@ async fn a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more(serve
 }
 
 on_both!(
-    stalled_watches_miss_nothing,
     a_controller_recovers_from_a_network_partition_in_a_rollout;
     alone on a real server:
     a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more,

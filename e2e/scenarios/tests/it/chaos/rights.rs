@@ -23,21 +23,21 @@ const ALL: [Right; 4] = [SEES, MAKES, DELETES, TELLS];
 
 /// The rules of a role.
 fn rules(role: &str) -> Value {
-    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    let allow = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let read = ["get", "list", "watch"];
     match role {
         "sees" => json!([
-            rule(GROUP, &["ordereddeployments", "orderedreplicasets"], &read),
-            rule("", &["pods", "nodes"], &read),
+            allow(GROUP, &["ordereddeployments", "orderedreplicasets"], &read),
+            allow("", &["pods", "nodes"], &read),
         ]),
         "makes" => json!([
-            rule(GROUP, &["orderedreplicasets"], &["create", "patch", "delete"]),
-            rule(GROUP, &["orderedreplicasets/status"], &["patch"]),
-            rule(GROUP, &["ordereddeployments/finalizers", "orderedreplicasets/finalizers"], &["update"]),
-            rule("", &["pods", "events"], &["create", "patch"]),
+            allow(GROUP, &["orderedreplicasets"], &["create", "patch", "delete"]),
+            allow(GROUP, &["orderedreplicasets/status"], &["patch"]),
+            allow(GROUP, &["ordereddeployments/finalizers", "orderedreplicasets/finalizers"], &["update"]),
+            allow("", &["pods", "events"], &["create", "patch"]),
         ]),
-        "deletes" => json!([rule("", &["pods"], &["delete"])]),
-        _ => json!([rule(GROUP, &["ordereddeployments/status"], &["patch"])]),
+        "deletes" => json!([allow("", &["pods"], &["delete"])]),
+        _ => json!([allow(GROUP, &["ordereddeployments/status"], &["patch"])]),
     }
 }
 

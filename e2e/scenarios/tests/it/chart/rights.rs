@@ -4,12 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use k8s_openapi::api::rbac::v1::{
-    ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
-};
-use kube::Api;
-use kube::api::ListParams;
 use scenarios::{Request, TestCluster};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 /// How long the audit event of an ended watch may take.
@@ -26,63 +22,46 @@ pub(crate) struct Account<'a> {
 }
 
 impl Account<'_> {
-    fn is_among(self, subjects: Option<&Vec<Subject>>) -> bool {
-        subjects.into_iter().flatten().any(|one| {
-            (one.kind.as_str(), one.name.as_str(), one.namespace.as_deref())
-                == ("ServiceAccount", self.name, Some(self.namespace))
-        })
-    }
-
     fn user(self) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, self.name)
     }
 }
 
+async fn get(cluster: &TestCluster, more: &[&str]) -> Value {
+    let text = cluster.kubectl.anywhere().run(&[&["get", "-ojson"], more].concat()).await.unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn words(list: &Value) -> impl Iterator<Item = String> {
+    list.as_array().into_iter().flatten().map(|word| word.as_str().unwrap().to_owned())
+}
+
 /// The permissions in the roles of the account, without finalizers: admission checks these in requests for other
 /// resources.
 pub(crate) async fn granted(cluster: &TestCluster, account: Account<'_>) -> BTreeSet<Right> {
-    let everything = ListParams::default();
-    let client = || cluster.client.clone();
-    let mut rules = Vec::new();
-    for binding in Api::<ClusterRoleBinding>::all(client()).list(&everything).await.unwrap() {
-        if account.is_among(binding.subjects.as_ref()) {
-            rules.extend(rules_of(cluster, &binding.role_ref, None).await);
-        }
-    }
-    for binding in Api::<RoleBinding>::all(client()).list(&everything).await.unwrap() {
-        if account.is_among(binding.subjects.as_ref()) {
-            rules.extend(rules_of(cluster, &binding.role_ref, binding.metadata.namespace.as_deref()).await);
-        }
-    }
-    assert!(!rules.is_empty(), "{account:?} has no role");
+    let subject = json!({"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace});
+    let bindings = get(cluster, &["clusterrolebindings,rolebindings", "--all-namespaces"]).await;
     let mut rights = BTreeSet::new();
-    for rule in rules {
-        for group in rule.api_groups.iter().flatten() {
-            for resource in rule.resources.iter().flatten() {
-                for verb in &rule.verbs {
-                    assert!(
-                        ![group, resource, verb].into_iter().any(|word| word.contains('*')),
-                        "{verb} {resource}"
-                    );
-                    rights.insert((group.clone(), resource.clone(), verb.clone()));
+    for binding in bindings["items"].as_array().unwrap() {
+        let mut subjects = binding["subjects"].as_array().into_iter().flatten();
+        if !subjects.any(|one| *one == subject) {
+            continue;
+        }
+        let [kind, name] = ["kind", "name"].map(|key| binding["roleRef"][key].as_str().unwrap());
+        let namespace = binding["metadata"]["namespace"].as_str().unwrap_or_default();
+        let role = get(cluster, &[kind, name, &format!("--namespace={namespace}")]).await;
+        for rule in role["rules"].as_array().unwrap() {
+            assert!(!rule.to_string().contains('*') && rule.get("nonResourceURLs").is_none(), "{rule}");
+            for group in words(&rule["apiGroups"]) {
+                for resource in words(&rule["resources"]) {
+                    rights.extend(words(&rule["verbs"]).map(|verb| (group.clone(), resource.clone(), verb)));
                 }
             }
         }
-        assert!(rule.non_resource_urls.is_none(), "{rule:?}");
     }
     rights.retain(|(_, resource, _)| !resource.ends_with("/finalizers"));
+    assert!(!rights.is_empty(), "{account:?} has no role");
     rights
-}
-
-async fn rules_of(cluster: &TestCluster, role: &RoleRef, namespace: Option<&str>) -> Vec<PolicyRule> {
-    let client = cluster.client.clone();
-    let rules = match (role.kind.as_str(), namespace) {
-        ("Role", Some(namespace)) => {
-            Api::<Role>::namespaced(client, namespace).get(&role.name).await.unwrap().rules
-        }
-        _ => Api::<ClusterRole>::all(client).get(&role.name).await.unwrap().rules,
-    };
-    rules.unwrap_or_default()
 }
 
 /// The permissions that the account has used, from the audit log. Fails if the server rejected a request.

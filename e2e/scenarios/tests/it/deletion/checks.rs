@@ -15,8 +15,6 @@ const UNDER_WAY: SignedDuration = SignedDuration::from_secs(2);
 pub(super) struct Case {
     pub(super) policy: PropagationPolicy,
     pub(super) namespace: String,
-    /// Whether the controller could see the deletion.
-    pub(super) seen: bool,
 }
 
 /// The objects at one moment, by resource and name.
@@ -67,9 +65,7 @@ impl Case {
                 _ => {}
             }
         }
-        if self.seen {
-            broken.extend(late_writes(&requests, accepted));
-        }
+        broken.extend(late_writes(&requests, accepted));
         let is_dependent = |(plural, _): &&(&str, &str)| matches!(*plural, "pods" | "orderedreplicasets");
         if matches!(self.policy, PropagationPolicy::Orphan) {
             let kept = then.iter().filter(|(key, object)| is_dependent(key) && !terminates(object));
@@ -193,7 +189,7 @@ mod tests {
             let commits: Vec<Commit> = start.into_iter().chain(commits).collect();
             let deletion = request("kubectl", "delete", "ordereddeployments", "web", 0);
             let requests: Vec<Request> = std::iter::once(deletion).chain(requests).collect();
-            let broken = Case { policy, namespace: "x".to_owned(), seen: true }.check(&commits, &requests);
+            let broken = Case { policy, namespace: "x".to_owned() }.check(&commits, &requests);
             assert!(
                 if words.is_empty() { broken.is_empty() } else { broken.concat().contains(words) },
                 "{words}: {broken:?}"

@@ -4,7 +4,6 @@
 //! history of etcd and the audit log.
 
 mod checks;
-mod stopped;
 
 use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
@@ -71,7 +70,8 @@ impl Moment {
         let uid = cluster.deployments().get("web").await.unwrap().uid().unwrap();
         let how = DeleteParams { propagation_policy: Some(self.policy.clone()), ..DeleteParams::default() };
         cluster.deployments().delete("web", &how).await.unwrap();
-        until_gone(cluster, &uid).await;
+        let gone = await_condition(cluster.deployments(), "web", conditions::is_deleted(&uid));
+        tokio::time::timeout(COLLECTED, gone).await.unwrap().unwrap();
         if !matches!(self.policy, PropagationPolicy::Orphan) {
             cluster.until_all(cluster.sets(), "gone", <[OrderedReplicaSet]>::is_empty).await.unwrap();
             cluster.until_pods("gone", <[Pod]>::is_empty).await.unwrap();
@@ -79,22 +79,14 @@ impl Moment {
     }
 }
 
-async fn until_gone(cluster: &TestCluster, uid: &str) {
-    let gone = await_condition(cluster.deployments(), "web", conditions::is_deleted(uid));
-    tokio::time::timeout(COLLECTED, gone).await.unwrap().unwrap();
-}
-
-/// A ConfigMap with an absent owner, which the garbage collector deletes.
-fn litter(name: &str) -> ConfigMap {
-    let owner =
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": format!("gone-{name}")});
-    serde_json::from_value(json!({"metadata": {"name": name, "ownerReferences": [owner]}})).unwrap()
-}
-
-/// Waits until the garbage collector has processed its queue: it deletes a ConfigMap that is queued later.
+/// Waits until the garbage collector has processed its queue: it deletes a ConfigMap with an absent owner that is queued later.
 async fn until_quiet(cluster: &TestCluster) {
     for round in ["first", "second", "third"] {
-        let made = cluster.api().create(&PostParams::default(), &litter(round)).await.unwrap();
+        let owner =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": format!("gone-{round}")});
+        let litter: ConfigMap =
+            serde_json::from_value(json!({"metadata": {"name": round, "ownerReferences": [owner]}})).unwrap();
+        let made = cluster.api().create(&PostParams::default(), &litter).await.unwrap();
         let uid = made.uid().unwrap();
         let gone = await_condition(cluster.api::<ConfigMap>(), round, conditions::is_deleted(&uid));
         tokio::time::timeout(COLLECTED, gone).await.unwrap().unwrap();
@@ -122,7 +114,7 @@ async fn play(cluster: &TestCluster, history: &mut History, moments: &[Moment], 
     println!("round {round}: {} objects in {:.1?}", outcomes.len(), start.elapsed());
     let mut broken = Vec::new();
     for (cluster, moment, ended) in outcomes {
-        let case = Case { policy: moment.policy.clone(), namespace: cluster.namespace.clone(), seen: true };
+        let case = Case { policy: moment.policy.clone(), namespace: cluster.namespace.clone() };
         let mut found = case.check(&commits, &requests);
         found.extend((!ended).then(|| "came to no end".to_owned()));
         println!("{}: {moment:?}: {found:?}", case.namespace);

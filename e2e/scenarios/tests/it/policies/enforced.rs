@@ -23,6 +23,9 @@ fn permission(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
 }
 
+/// The scope of a role, its name, its rules, and who has it. A role without rules exists.
+type Bound<'a> = (&'static str, &'a str, &'a [Value], fn(&User) -> bool);
+
 /// Every user has `edit`, and the permissions of a client that writes the status of pods.
 async fn bind_roles(cluster: &TestCluster) {
     let ours = "ordereddeployment.io";
@@ -33,8 +36,6 @@ async fn bind_roles(cluster: &TestCluster) {
     ];
     let resumes = [permission(ours, &["ordereddeployments/status"], &["get", "patch"])];
     let cordons = [permission("", &["nodes"], &["get", "patch"])];
-    // Scope, role, its rules, and who has it. A role without rules exists.
-    type Bound<'a> = (&'static str, &'a str, &'a [Value], fn(&User) -> bool);
     let roles: [Bound<'_>; 4] = [
         ("", "more", &more, |_| true),
         ("", "resumes", &resumes, |user| user.may_resume),
