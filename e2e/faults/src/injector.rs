@@ -165,14 +165,11 @@ impl FaultInjector {
             parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let signature = HeaderValue::from_str(&format!("instance-{instance}{word} {signature}"))?;
         parts.headers.insert(USER_AGENT, signature);
-        let send = || {
-            let mut request = Request::new(Body::from(bytes.to_vec()));
-            *request.method_mut() = parts.method.clone();
-            *request.uri_mut() = parts.uri.clone();
-            *request.headers_mut() = parts.headers.clone();
-            let inner = inner.clone();
+        let send_body = |body: Vec<u8>| {
+            let (inner, request) = (inner.clone(), Request::from_parts(parts.clone(), Body::from(body)));
             async move { inner.send(request).await.map(|response| response.map(boxed)) }
         };
+        let send = || send_body(bytes.to_vec());
         match crash {
             Some((Moment::BeforeRequest, restart_after)) => return self.crash(instance, restart_after).await,
             Some((Moment::BeforeResponse, restart_after)) => {
@@ -214,13 +211,7 @@ impl FaultInjector {
                 });
                 Ok(arrival.await??)
             }
-            RequestFault::Mutate(change) => {
-                let mut request = Request::new(Body::from(request::mutated(&bytes, &change)));
-                *request.method_mut() = parts.method.clone();
-                *request.uri_mut() = parts.uri.clone();
-                *request.headers_mut() = parts.headers.clone();
-                Ok(inner.send(request).await.map(|response| response.map(boxed))?)
-            }
+            RequestFault::Mutate(change) => Ok(send_body(request::mutated(&bytes, &change)).await?),
             RequestFault::UpdateBefore => {
                 self.annotate(&info, "example.com/seen", Some(&info.to_string())).await;
                 Ok(send().await?)

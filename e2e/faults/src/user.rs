@@ -1,9 +1,9 @@
 //! The user of a run, who performs the actions and waits for their conditions. A refused action does not end the run.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use anyhow::Result;
 use http::Request;
 use kube::Client;
 use ordereddeployment_api::names::{annotation, condition, label};
@@ -26,28 +26,11 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 /// How often a condition is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// An error of the server.
-#[derive(Debug)]
-pub(crate) struct RequestError {
-    code: u16,
-    message: String,
-}
-
-impl RequestError {
-    fn is_not_found(&self) -> bool {
-        self.code == 404
-    }
-}
-
-impl From<sandbox::Error> for RequestError {
-    fn from(error: sandbox::Error) -> Self {
-        Self { code: 0, message: error.to_string() }
-    }
-}
-
-impl fmt::Display for RequestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+/// The code with which the server refused a request.
+fn code(error: &anyhow::Error) -> Option<u16> {
+    match error.downcast_ref() {
+        Some(kube::Error::Api(status)) => Some(status.code),
+        _ => None,
     }
 }
 
@@ -67,30 +50,21 @@ impl User {
         Ok(Self { client, clock, sandbox: Arc::clone(sandbox), holds: Arc::default() })
     }
 
-    async fn call(
-        &self,
-        request: http::request::Builder,
-        body: Option<&Value>,
-    ) -> Result<Value, RequestError> {
+    async fn call(&self, request: http::request::Builder, body: Option<&Value>) -> Result<Value> {
         let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let request =
-            request.body(bytes).map_err(|error| RequestError { code: 0, message: error.to_string() })?;
-        self.client.request::<Value>(request).await.map_err(|error| match error {
-            kube::Error::Api(status) => RequestError { code: status.code, message: status.to_string() },
-            other => RequestError { code: 0, message: other.to_string() },
-        })
+        Ok(self.client.request::<Value>(request.body(bytes)?).await?)
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Result<Value, RequestError> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Value> {
         self.call(Request::get(path), None).await
     }
 
-    async fn patch(&self, path: &str, kind: &str, change: &Value) -> Result<(), RequestError> {
+    async fn patch(&self, path: &str, kind: &str, change: &Value) -> Result<()> {
         let request = Request::patch(path).header("content-type", format!("application/{kind}-patch+json"));
         self.call(request, Some(change)).await.map(drop)
     }
 
-    async fn delete(&self, path: &str, options: &Value) -> Result<(), RequestError> {
+    async fn delete(&self, path: &str, options: &Value) -> Result<()> {
         let request = Request::delete(path).header("content-type", "application/json");
         self.call(request, Some(options)).await.map(drop)
     }
@@ -145,7 +119,7 @@ impl User {
                 let condition = found.status.as_ref().and_then(|status| status.condition(kind));
                 is_observed(&found) && condition.is_some_and(|condition| condition.reason == *reason)
             }),
-            WaitFor::NotFound(path, _) => self.get(path).await.is_err_and(|error| error.is_not_found()),
+            WaitFor::NotFound(path, _) => self.get(path).await.is_err_and(|error| code(&error) == Some(404)),
             WaitFor::FieldEquals(path, pointer, value, _) => {
                 self.get(path).await.is_ok_and(|found| found.pointer(pointer) == Some(value))
             }
@@ -153,7 +127,7 @@ impl User {
     }
 
     /// Performs that action.
-    pub(crate) async fn perform(&self, action: &UserAction) -> Result<(), RequestError> {
+    pub(crate) async fn perform(&self, action: &UserAction) -> Result<()> {
         match action {
             UserAction::NoAction => Ok(()),
             UserAction::Forge(forgery) => self.forge(*forgery).await,
@@ -164,38 +138,17 @@ impl User {
             UserAction::PatchSpec(change) => self.patch(DEPLOYMENT, "merge", &json!({"spec": change})).await,
             UserAction::Patch(path, change) => self.patch(path, "merge", change).await,
             UserAction::Delete(path, options) => self.delete(path, options).await,
-            UserAction::AnnotatePod(selector, key, value) => {
-                let Some(pod) = self.select(*selector).await else { return Ok(()) };
-                let patch = json!({"metadata": {"annotations": {key.as_str(): value}}});
-                self.patch(&path_of(&pod), "merge", &patch).await
-            }
-            UserAction::DeletePod(selector) => {
-                let Some(pod) = self.select(*selector).await else { return Ok(()) };
-                self.delete(&path_of(&pod), &json!({})).await
-            }
-            UserAction::ForceDeletePod(selector) => {
-                let Some(pod) = self.select(*selector).await else { return Ok(()) };
-                self.delete(&path_of(&pod), &json!({"gracePeriodSeconds": 0})).await
-            }
-            UserAction::SetReady(selector, ready) => {
-                let Some(pod) = self.select(*selector).await else { return Ok(()) };
-                let status = if *ready { "True" } else { "False" };
-                self.set_status(&pod, json!({"conditions": [{"type": "Ready", "status": status}]})).await
-            }
-            UserAction::FailPod(selector) => {
-                let Some(pod) = self.select(*selector).await else { return Ok(()) };
-                let conditions = json!([{"type": "Ready", "status": "False"}]);
-                self.set_status(&pod, json!({"phase": "Failed", "conditions": conditions})).await
-            }
-            UserAction::PatchPod(selector, change) => {
-                let Some(pod) = self.select(*selector).await else { return Ok(()) };
-                self.patch(&path_of(&pod), "merge", change).await
-            }
+            UserAction::AnnotatePod(selector, ..)
+            | UserAction::DeletePod(selector)
+            | UserAction::ForceDeletePod(selector)
+            | UserAction::SetReady(selector, _)
+            | UserAction::FailPod(selector)
+            | UserAction::PatchPod(selector, _)
+            | UserAction::ReplacePod(selector, _) => match self.select(*selector).await {
+                Some(pod) => self.perform_on(&pod, action).await,
+                None => Ok(()),
+            },
             UserAction::RemoveFinalizers => self.remove_finalizers().await,
-            UserAction::ReplacePod(selector, owned) => {
-                let Some(pod) = self.select(*selector).await else { return Ok(()) };
-                self.replace(&pod, *owned).await
-            }
             UserAction::DeleteNode(name) => {
                 self.delete(&format!("/api/v1/nodes/{name}"), &json!({})).await?;
                 for pod in self.pods_on(name).await? {
@@ -203,8 +156,8 @@ impl User {
                 }
                 Ok(())
             }
-            UserAction::StopNode(name) => self.sandbox.lose_node(name).await.map_err(RequestError::from),
-            UserAction::StartNode(name) => self.sandbox.restore_node(name).await.map_err(RequestError::from),
+            UserAction::StopNode(name) => Ok(self.sandbox.lose_node(name).await?),
+            UserAction::StartNode(name) => Ok(self.sandbox.restore_node(name).await?),
             UserAction::Resume(request) => self.resume(request).await,
             UserAction::Abort => self.request("abortRequested").await,
             UserAction::Retry => self.request("retryRequested").await,
@@ -215,8 +168,32 @@ impl User {
         }
     }
 
+    /// Performs an action on that pod.
+    async fn perform_on(&self, pod: &Value, action: &UserAction) -> Result<()> {
+        let path = path_of(pod);
+        match action {
+            UserAction::AnnotatePod(_, key, value) => {
+                let annotations = json!({"metadata": {"annotations": {key.as_str(): value}}});
+                self.patch(&path, "merge", &annotations).await
+            }
+            UserAction::DeletePod(_) => self.delete(&path, &json!({})).await,
+            UserAction::ForceDeletePod(_) => self.delete(&path, &json!({"gracePeriodSeconds": 0})).await,
+            UserAction::SetReady(_, ready) => {
+                let status = if *ready { "True" } else { "False" };
+                self.set_status(pod, json!({"conditions": [{"type": "Ready", "status": status}]})).await
+            }
+            UserAction::FailPod(_) => {
+                let conditions = json!([{"type": "Ready", "status": "False"}]);
+                self.set_status(pod, json!({"phase": "Failed", "conditions": conditions})).await
+            }
+            UserAction::PatchPod(_, change) => self.patch(&path, "merge", change).await,
+            UserAction::ReplacePod(_, owned) => self.replace(pod, *owned).await,
+            _ => Ok(()),
+        }
+    }
+
     /// Updates the status of a pod as a kubelet does, with the time of the transition.
-    async fn set_status(&self, pod: &Value, mut status: Value) -> Result<(), RequestError> {
+    async fn set_status(&self, pod: &Value, mut status: Value) -> Result<()> {
         let since = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         for condition in status["conditions"].as_array_mut().into_iter().flatten() {
             condition["lastTransitionTime"] = json!(since);
@@ -241,7 +218,7 @@ impl User {
         }
     }
 
-    async fn resume(&self, request: &ResumeRequest) -> Result<(), RequestError> {
+    async fn resume(&self, request: &ResumeRequest) -> Result<()> {
         let status = self.deployment().await.and_then(|found| found.status).unwrap_or_default();
         let revision = status.rollout.map(|rollout| rollout.revision);
         let current = status.hold.map(|hold| hold.id);
@@ -265,14 +242,14 @@ impl User {
     }
 
     /// Writes the current revision to that field of the status.
-    async fn request(&self, field: &str) -> Result<(), RequestError> {
+    async fn request(&self, field: &str) -> Result<()> {
         let status = self.deployment().await.and_then(|found| found.status).unwrap_or_default();
         let Some(rollout) = status.rollout else { return Ok(()) };
         let patch = json!({"status": {field: rollout.revision}});
         self.patch(&format!("{DEPLOYMENT}/status"), "merge", &patch).await
     }
 
-    async fn remove_finalizers(&self) -> Result<(), RequestError> {
+    async fn remove_finalizers(&self) -> Result<()> {
         let list = self.get(PODS).await?;
         for pod in list["items"].as_array().into_iter().flatten() {
             if pod["metadata"]["finalizers"].is_array() {
@@ -282,13 +259,13 @@ impl User {
         Ok(())
     }
 
-    async fn pods_on(&self, node: &str) -> Result<Vec<Value>, RequestError> {
+    async fn pods_on(&self, node: &str) -> Result<Vec<Value>> {
         let mut list = self.get(PODS).await?;
         let pods = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
         Ok(pods.into_iter().filter(|pod| pod["spec"]["nodeName"] == json!(node)).collect())
     }
 
-    async fn replace(&self, pod: &Value, owned: bool) -> Result<(), RequestError> {
+    async fn replace(&self, pod: &Value, owned: bool) -> Result<()> {
         let metadata = &pod["metadata"];
         let mut new_pod = json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -302,12 +279,12 @@ impl User {
         self.create(&new_pod).await
     }
 
-    async fn create(&self, object: &Value) -> Result<(), RequestError> {
+    async fn create(&self, object: &Value) -> Result<()> {
         self.call(post(&collection(object)), Some(object)).await.map(drop)
     }
 
     /// Creates an object in [`HOSTILE`] that claims to belong to the OrderedDeployment or to one of its sets.
-    async fn forge(&self, forgery: Forgery) -> Result<(), RequestError> {
+    async fn forge(&self, forgery: Forgery) -> Result<()> {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOSTILE}});
         // It exists after the first time.
         let _ = self.create(&namespace).await;
@@ -348,7 +325,7 @@ impl User {
                 let path = collection(&forged);
                 let forged = match self.call(post(&path), Some(&forged)).await {
                     // It was forged before, and may still be there.
-                    Err(error) if error.code == 409 => return Ok(()),
+                    Err(error) if code(&error) == Some(409) => return Ok(()),
                     answer => answer?,
                 };
                 self.create(&pod(Some(&forged), 0)).await?;

@@ -49,10 +49,10 @@ fn out_of_order(view: &View<'_>, places: &[usize], place: usize) -> Option<Strin
 }
 
 /// A scale-down outside a rollout deletes the first pods of the order.
-#[must_use]
-pub fn scaling_order(view: &View<'_>, act: &Act, is_rollout: bool) -> Messages {
+pub(crate) fn scaling_order(view: &View<'_>, act: &Act) -> Messages {
     let places = places(view, act, Purpose::Scale);
-    if places.is_empty() || is_rollout {
+    let is_begun = view.status.rollout.as_ref().is_some_and(|rollout| !rollout.completed);
+    if places.is_empty() || is_begun || view.old().next().is_some() {
         return Messages::new();
     }
     let surplus = usize::try_from(count(view.pods.len()) - view.desired).unwrap_or(0);

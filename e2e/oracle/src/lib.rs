@@ -19,7 +19,7 @@ use std::time::Duration;
 use ordereddeployment_planner::{Act, Decision, Snapshot};
 
 pub use creates::above_ceiling;
-pub use deletes::{below_floor, collected, rollout_order, scaling_order};
+pub use deletes::{below_floor, collected, rollout_order};
 pub use history::History;
 pub use idle::check_idle;
 pub use status::{conditions, counts, generation};
@@ -29,27 +29,18 @@ pub use violation::{Messages, Violation};
 /// An oracle over an act, and over what the act was decided on.
 type Oracle = fn(&View<'_>, &Act) -> Messages;
 
-const CEILING: (&str, &str, Oracle) = ("S4", "creates::ceiling", creates::ceiling);
-const SET_REVISIONS: (&str, &str, Oracle) = ("S11", "status::revisions", status::revisions);
-const SCALED: (&str, &str, Oracle) = ("S3", "deletes::scaled", deletes::scaled);
-const ORDER: (&str, &str, Oracle) = ("S1", "deletes::order", deletes::rollout_order);
-const FLOORS: (&str, &str, Oracle) = ("S3", "deletes::floors", deletes::floors);
-const GROUPS: (&str, &str, Oracle) = ("S2", "deletes::groups", deletes::groups);
-const PROOF: (&str, &str, Oracle) = ("S3", "deletes::proof", deletes::proof);
-const SIZES: (&str, &str, Oracle) = ("S11", "status::sizes", status::sizes);
-const ONE_STATE: (&str, &str, Oracle) = ("S11", "status::conditions", status::one_state);
-
-/// The oracles for acts.
-const ALL: [(&str, &str, Oracle); 12] = [
-    ORDER,
-    GROUPS,
-    FLOORS,
-    PROOF,
-    CEILING,
-    SET_REVISIONS,
-    SCALED,
-    SIZES,
-    ONE_STATE,
+/// The oracles for acts: the promise, the name, and what checks it.
+const ALL: [(&str, &str, Oracle); 13] = [
+    ("S1", "deletes::order", deletes::rollout_order),
+    ("S1", "deletes::order", deletes::scaling_order),
+    ("S2", "deletes::groups", deletes::groups),
+    ("S3", "deletes::floors", deletes::floors),
+    ("S3", "deletes::proof", deletes::proof),
+    ("S4", "creates::ceiling", creates::ceiling),
+    ("S11", "status::revisions", status::revisions),
+    ("S3", "deletes::scaled", deletes::scaled),
+    ("S11", "status::sizes", status::sizes),
+    ("S11", "status::conditions", status::one_state),
     ("S6", "deletes::collected", deletes::collected),
     ("S4", "creates::served", creates::served),
     ("S8", "creates::one_per_slot", creates::replacements_wait),

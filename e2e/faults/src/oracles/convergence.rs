@@ -12,7 +12,9 @@ use ordereddeployment_planner::{Set, is_of};
 use ordereddeployment_wire::PodView;
 use serde_json::Value;
 
-use super::history::{History, Kind, WATCHED, controller, deployment, found, is_terminating, name, uid};
+use super::history::{
+    History, Kind, WATCHED, controller, deployment, found, is_terminating, name, status, uid,
+};
 use super::max_staleness::max_staleness;
 use super::violation::Violation;
 use crate::case::Fault;
@@ -179,9 +181,6 @@ impl Pods {
 
 /// L3: a resume request that names the current hold, or all points of the rollout, is carried out.
 pub(super) fn resumes(history: &History<'_>) -> Vec<Violation> {
-    let status = |object: &Value| -> OrderedDeploymentStatus {
-        serde_json::from_value(object["status"].clone()).unwrap_or_default()
-    };
     let revision = |status: &OrderedDeploymentStatus| status.rollout.as_ref().map(|rollout| rollout.revision);
     let mut found_all = Vec::new();
     for (place, commit) in history.log.commits.iter().enumerate() {

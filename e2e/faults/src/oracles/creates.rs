@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use ordereddeployment_api::Template;
 use ordereddeployment_api::names::label;
-use ordereddeployment_oracle::{View, above_ceiling, count};
 use ordereddeployment_planner::SetChange;
 use serde_json::Value;
 
@@ -16,18 +15,6 @@ use super::violation::Violation;
 
 fn creates<'h, 'a>(history: &'h History<'a>, decision: usize) -> Vec<&'h Write<'a>> {
     history.sent(decision).filter(|write| write.kind == Kind::CreatePod && !write.is_delayed).collect()
-}
-
-/// S4: creates leave no more active pods than D and the surge, and none where D is 0.
-pub(super) fn ceiling(history: &History<'_>) -> Vec<Violation> {
-    let mut found_all = Vec::new();
-    for (place, decided, _) in history.acts() {
-        let sent = creates(history, place);
-        let Some(last) = sent.last() else { continue };
-        let messages = above_ceiling(&View::of(&decided.snapshot), count(sent.len()));
-        found_all.extend(messages.into_iter().map(|message| found("S4", last.record.at, message)));
-    }
-    found_all
 }
 
 /// S4: no pod is created while an orphan matches, once the controller can know it. Otherwise there is one pod too many when the orphan

@@ -1,11 +1,9 @@
-//! S1, S2, S3, S5, S13, S15: which pods are deleted, in which order, and what stays.
+//! S1, S2, S5, S13, S15: the deletes that were sent for a decision, against what the decision was made on.
 //!
-//! The oracles check the deletes that were sent for a decision against what the decision was made on.
-
-use std::collections::BTreeSet;
+//! `decisions::allowed` checks the decision itself: the order, the floor and the ceiling. What is sent is a part of it.
 
 use ordereddeployment_api::{PausePoint, Template};
-use ordereddeployment_oracle::{ActivePod, View, below_floor, collected, rollout_order, scaling_order};
+use ordereddeployment_oracle::View;
 use ordereddeployment_planner::{Act, Point, Purpose, Target};
 use ordereddeployment_sandbox::Record;
 use ordereddeployment_wire::PodView;
@@ -44,29 +42,22 @@ fn name<'w>(write: &Write<'w>) -> &'w str {
     write.record.name.as_deref().unwrap_or_default()
 }
 
-/// S1: deletions follow the order of the contract.
+/// S1: no delete is sent that was not decided. `decisions::allowed` checks the order of those that are.
 pub(super) fn order(history: &History<'_>) -> Vec<Violation> {
     let mut found_all = Vec::new();
-    for deletes in all(history) {
-        let Deletes { decided, act, view, sent } = &deletes;
-        let wrong = |message: String| found("S1", decided.at, message);
+    for Deletes { decided, act, sent, .. } in all(history) {
         for write in sent {
             let uid = write.precondition("uid");
             let is_decided = targets(act, purpose(write))
                 .any(|target| target.name() == name(write) && uid.is_none_or(|uid| **target.uid() == *uid));
             if !is_decided {
                 let client = &write.record.user_agent;
-                found_all.push(wrong(format!("{client} deletes {} without a decision", name(write))));
+                found_all.push(found(
+                    "S1",
+                    decided.at,
+                    format!("{client} deletes {} without a decision", name(write)),
+                ));
             }
-        }
-        if sent.iter().any(|write| write.is_rollout()) {
-            found_all.extend(rollout_order(view, act).into_iter().map(wrong));
-        }
-        if sent.iter().any(|write| !write.is_rollout()) {
-            let rollout = view.status.rollout.as_ref();
-            let is_on = view.old().next().is_some() || rollout.is_some_and(|rollout| !rollout.completed);
-            let messages = scaling_order(view, act, is_on).into_iter().chain(collected(view, act));
-            found_all.extend(messages.map(wrong));
         }
     }
     found_all
@@ -117,25 +108,6 @@ pub(super) fn prefix(history: &History<'_>) -> Vec<Violation> {
                 found_all.push(found("S2", write.record.at, message));
             }
         }
-    }
-    found_all
-}
-
-/// S3: a rollout leaves enough available pods, and enough pods that are old or available.
-pub(super) fn floors(history: &History<'_>) -> Vec<Violation> {
-    let mut found_all = Vec::new();
-    for Deletes { act, view, sent, .. } in all(history) {
-        let mut names = BTreeSet::new();
-        // After a conflict, a delete is sent again.
-        let first = sent.iter().filter(|write| write.is_rollout() && names.insert(name(write)));
-        let deleted: Vec<(&Write<'_>, ActivePod<'_>)> = first
-            .filter_map(|write| {
-                let active = view.pods.iter().find(|active| active.pod.name == name(write))?;
-                Some((*write, *active))
-            })
-            .collect();
-        let below = below_floor(&view, act, deleted.iter().map(|(_, pod)| *pod));
-        found_all.extend(below.map(|(number, message)| found("S3", deleted[number].0.record.at, message)));
     }
     found_all
 }

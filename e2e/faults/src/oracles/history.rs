@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use ordereddeployment_api::OrderedDeploymentStatus;
 use ordereddeployment_planner::{Act, Decision};
 use ordereddeployment_sandbox::{Commit, Record};
 use serde_json::Value;
@@ -314,6 +315,11 @@ pub(super) fn number(version: &str) -> u64 {
 
 pub(super) fn is_terminating(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// The status of an OrderedDeployment.
+pub(super) fn status(object: &Value) -> OrderedDeploymentStatus {
+    serde_json::from_value(object["status"].clone()).unwrap_or_default()
 }
 
 /// The UID of the controller of an object.

@@ -31,8 +31,6 @@ const ORACLES: &[(&str, Oracle)] = &[
     ("decisions::allowed", decisions::allowed),
     ("deletes::order", deletes::order),
     ("deletes::prefix", deletes::prefix),
-    ("deletes::floors", deletes::floors),
-    ("creates::ceiling", creates::ceiling),
     ("creates::beside_orphans", creates::beside_orphans),
     ("deletes::barrier", deletes::barrier),
     ("deletes::current_template", deletes::current_template),

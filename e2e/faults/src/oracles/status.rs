@@ -3,15 +3,10 @@
 use ordereddeployment_api::OrderedDeploymentStatus;
 use ordereddeployment_oracle::{View, counts, generation};
 use ordereddeployment_planner::Decision;
-use serde_json::Value;
 
-use super::history::{History, Kind, Write, found};
+use super::history::{History, Kind, Write, found, status};
 use super::violation::Violation;
 use crate::log::DecisionRecord;
-
-fn status(object: &Value) -> OrderedDeploymentStatus {
-    serde_json::from_value(object["status"].clone()).unwrap_or_default()
-}
 
 /// Checks each status that a controller stored: the decision, the status before and the status after.
 fn each<'a>(

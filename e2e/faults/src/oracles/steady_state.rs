@@ -1,10 +1,9 @@
 //! S12: no panic, a bounded number of writes, and none at rest. L2: a hold that is not resumed stays, without writes.
 
 use jiff::{SignedDuration, Timestamp};
-use ordereddeployment_api::OrderedDeploymentStatus;
 use serde_json::Value;
 
-use super::history::{History, Kind, Write, deployment, found, name, uid};
+use super::history::{History, Kind, Write, deployment, found, name, status, uid};
 use super::violation::Violation;
 use crate::log::{RunEventKind, instance};
 use crate::run::MAX_REQUESTS;
@@ -141,9 +140,6 @@ pub(super) fn holds_stay(history: &History<'_>) -> Vec<Violation> {
         (history.log.event(&RunEventKind::Settled), history.log.event(&RunEventKind::Finished))
     else {
         return Vec::new();
-    };
-    let status = |object: &Value| -> OrderedDeploymentStatus {
-        serde_json::from_value(object["status"].clone()).unwrap_or_default()
     };
     let mut found_all = Vec::new();
     for object in history.all_at("ordereddeployments", rest.requests) {

@@ -1,6 +1,6 @@
 //! Rollouts that are aborted.
 
-use super::prelude::*;
+use super::builder::prelude::*;
 
 /// A rollout that pauses after some updated pods.
 fn rollout(draw: &mut Draw<'_>) -> ScenarioBuilder {

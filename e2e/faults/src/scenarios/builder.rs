@@ -10,8 +10,38 @@ use serde_json::{Value, json};
 use crate::case::{Case, Cluster, Millis, Outcome, PodSelector, ResumeRequest, Step, UserAction, WaitFor};
 use crate::user::SETS;
 
+/// What the tables of scenarios use.
+pub(super) mod prelude {
+    pub(in crate::scenarios) use ordereddeployment_api::names::{annotation, condition, label, reason};
+    pub(in crate::scenarios) use serde_json::{Value, json};
+
+    pub(in crate::scenarios) use super::{
+        Draw, SPELLINGS, Scenario, ScenarioBuilder, annotate, bounded, delete, deployment, four, hash, image,
+        line, node, prioritise, respell, scale, set, template, until_gone, web,
+    };
+    pub(in crate::scenarios) use crate::case::PodSelector::{self, Any, Held, Old, Orphan, Updated};
+    pub(in crate::scenarios) use crate::case::ResumeRequest::{All, AtPod, Current, Previous, Raw};
+    pub(in crate::scenarios) use crate::case::UserAction::{
+        self, Abort, Create, Delete, DeleteNode, DeletePod, FailPod, ForceDeletePod, Forge, NoAction, Patch,
+        PatchPod, PatchSpec, RemoveFinalizers, ReplacePod, Resume, Retry, SetReady, StartNode, StopNode,
+    };
+    pub(in crate::scenarios) use crate::case::{Forgery, Millis, Outcome};
+    pub(in crate::scenarios) use crate::user::DEPLOYMENT;
+}
+
 /// How long a step waits for its condition, which faults may prevent.
 const TIME_LIMIT: Millis = 120_000;
+
+/// A scenario: its name, and its steps. It draws its parameters from random numbers.
+pub struct Scenario(pub(super) &'static str, pub(super) fn(&mut Draw<'_>) -> ScenarioBuilder);
+
+impl Scenario {
+    /// The case with the parameters that these random numbers give; those of seed 1 give the default parameters.
+    #[must_use]
+    pub fn case(&self, rng: &mut StdRng) -> Case {
+        (self.1)(&mut Draw::from(rng)).build(self.0)
+    }
+}
 
 /// Draws the parameters of a scenario.
 pub(super) struct Draw<'a> {

@@ -1,6 +1,6 @@
 //! The spec changes during a rollout.
 
-use super::prelude::*;
+use super::builder::prelude::*;
 
 /// A rollout of a second template, with some updated pods.
 fn in_a_rollout(draw: &mut Draw<'_>) -> ScenarioBuilder {

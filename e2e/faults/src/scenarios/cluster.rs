@@ -1,6 +1,6 @@
 //! Changes of the cluster: quotas, pods that do not terminate, nodes that fail, a namespace that is deleted.
 
-use super::prelude::*;
+use super::builder::prelude::*;
 
 fn stay() -> Value {
     json!({"metadata": {"finalizers": ["example.com/stay"]}})

@@ -1,6 +1,6 @@
 //! Rollouts with declared pause points.
 
-use super::prelude::*;
+use super::builder::prelude::*;
 
 /// Five pods with descending priorities and these points.
 fn with_points(draw: &mut Draw<'_>, points: Value) -> ScenarioBuilder {

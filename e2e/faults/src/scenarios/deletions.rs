@@ -1,6 +1,6 @@
 //! Objects that are deleted during a rollout, with a slow garbage collector.
 
-use super::prelude::*;
+use super::builder::prelude::*;
 use crate::case::{Case, Fault, RequestMatcher};
 
 /// Rollouts of a third template, by strategy.

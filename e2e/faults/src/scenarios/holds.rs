@@ -1,6 +1,6 @@
 //! Rollouts with pause points.
 
-use super::prelude::*;
+use super::builder::prelude::*;
 
 /// The rollout cannot reach its point: only a pod at or behind the point is unavailable.
 fn to_blocked(draw: &mut Draw<'_>, unready: PodSelector) -> ScenarioBuilder {

@@ -1,6 +1,6 @@
 //! Ownership: orphans, releases, names that are taken, objects that are deleted and created again.
 
-use super::prelude::*;
+use super::builder::prelude::*;
 
 fn disowned() -> Value {
     json!({"metadata": {"ownerReferences": null}})

@@ -1,6 +1,6 @@
 //! Resume requests: in time, early, late and invalid.
 
-use super::prelude::*;
+use super::builder::prelude::*;
 
 /// Four pods with descending priorities and pause points at the second and the fourth.
 fn two_points(draw: &mut Draw<'_>) -> ScenarioBuilder {

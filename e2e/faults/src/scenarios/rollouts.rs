@@ -1,6 +1,6 @@
 //! Rollouts and scale-downs without problems.
 
-use super::prelude::*;
+use super::builder::prelude::*;
 
 /// Unready pods are deleted in order.
 fn waiting_in_order(draw: &mut Draw<'_>) -> ScenarioBuilder {

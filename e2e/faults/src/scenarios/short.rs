@@ -1,6 +1,6 @@
 //! Short scenarios, which get crashes at every pair of writes, and one of two instances, which gets one crash.
 
-use super::prelude::*;
+use super::builder::prelude::*;
 
 fn few(draw: &mut Draw<'_>, replicas: u32, strategy: &Value) -> ScenarioBuilder {
     web(draw, &json!({"replicas": replicas, "strategy": strategy}))

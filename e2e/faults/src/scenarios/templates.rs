@@ -1,6 +1,6 @@
 //! Templates that the server refuses, whose pods never become ready, or that are spelled differently.
 
-use super::prelude::*;
+use super::builder::prelude::*;
 
 /// The progress deadline is exceeded.
 fn late(draw: &mut Draw<'_>) -> ScenarioBuilder {
