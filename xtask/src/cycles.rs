@@ -1,4 +1,5 @@
-//! Import cycles between the modules of a crate. A file is a module. Every path from one module to another counts as a use,
+//! Import cycles between the modules of a crate, and between its folders. A file is a module, and a module with children is a folder: a
+//! use of any file of it is a use of the folder. Every path from one module to another counts as a use,
 //! outside `cfg(test)`; the `mod` and `pub use` of a parent do not. A path to a name that a module re-exports is a use of the module
 //! that defines it.
 
@@ -35,7 +36,9 @@ pub(crate) fn find() -> Result<Vec<String>> {
             if file.exists() {
                 let mut sources = BTreeMap::new();
                 read(&file, &folder.join("src"), Module::new(), &mut sources)?;
-                found.extend(cycles(&uses(&sources)).iter().map(|cycle| format!("{name}: {}", line(cycle))));
+                found.extend(
+                    all_cycles(&uses(&sources)).iter().map(|cycle| format!("{name}: {}", line(cycle))),
+                );
             }
         }
     }
@@ -216,6 +219,40 @@ fn cycles(uses: &Uses) -> Vec<Vec<Module>> {
     found
 }
 
+/// The cycles of files, and those of folders.
+fn all_cycles(uses: &Uses) -> Vec<Vec<Module>> {
+    let files = cycles(uses);
+    let folders = cycles_of_folders(uses, &files);
+    files.into_iter().chain(folders).collect()
+}
+
+/// The cycles between modules with one parent that have files which use files of each other, but for those that a cycle of files is.
+fn cycles_of_folders(uses: &Uses, files: &[Vec<Module>]) -> Vec<Vec<Module>> {
+    let parents: BTreeSet<&[String]> =
+        uses.keys().flat_map(|module| (0..module.len()).map(|at| &module[..at])).collect();
+    let mut found = Vec::new();
+    for parent in parents {
+        let depth = parent.len();
+        let mut between = Uses::new();
+        for (from, used) in uses.iter().filter(|(from, _)| from.len() > depth && from.starts_with(parent)) {
+            let to = used
+                .iter()
+                .filter(|to| to.len() > depth && to.starts_with(parent) && to[depth] != from[depth]);
+            between.entry(from[..=depth].to_vec()).or_default().extend(to.map(|to| to[..=depth].to_vec()));
+        }
+        found.extend(cycles(&between));
+    }
+    found.retain(|cycle| {
+        let of = |module: &Module| cycle.iter().find(|folder| module.starts_with(folder));
+        let is_same = |files: &Vec<Module>| {
+            let folders: Option<BTreeSet<&Module>> = files.iter().map(of).collect();
+            folders.is_some_and(|folders| folders.len() == cycle.len())
+        };
+        !files.iter().any(is_same)
+    });
+    found
+}
+
 /// The shortest path from a module back to itself, without modules whose cycles are known.
 fn shortest(uses: &Uses, start: &Module, done: &BTreeSet<&Module>) -> Option<Vec<Module>> {
     let mut ways: Vec<Vec<&Module>> = vec![vec![start]];
@@ -250,7 +287,20 @@ mod tests {
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
         let parsed = files.iter().map(|(name, text)| (module(name), syn::parse_file(text).unwrap()));
-        cycles(&uses(&parsed.collect())).iter().map(|cycle| line(cycle)).collect()
+        all_cycles(&uses(&parsed.collect())).iter().map(|cycle| line(cycle)).collect()
+    }
+
+    #[test]
+    fn folders_whose_files_use_each_other_are_a_cycle() {
+        let folders = [
+            ("a", "mod one; mod two;"),
+            ("a::one", "use crate::b::one::B;"),
+            ("a::two", ""),
+            ("b", "mod one; mod two;"),
+        ];
+        let files = |of_b| [&folders[..], &[("b::one", ""), ("b::two", of_b)]].concat();
+        assert_eq!(found(&files("use crate::a::two::A;")), ["a -> b -> a"]);
+        assert_eq!(found(&files("use super::one::B;")), [""; 0]);
     }
 
     #[test]
