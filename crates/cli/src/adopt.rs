@@ -3,7 +3,6 @@
 
 mod back;
 mod convert;
-mod direction;
 mod forward;
 mod notes;
 mod objects;
@@ -23,9 +22,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::client::explain::explain;
-pub(crate) use direction::Direction;
 use objects::{Kind, Objects, annotation_of};
-pub(crate) use steps::Executor;
+pub(crate) use steps::{Direction, Executor};
 use steps::{PlannedStep, Write};
 use template::TemplateChoice;
 

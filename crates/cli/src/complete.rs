@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::FromArgMatches;
 
 use crate::client::ConnectArgs;
-pub(crate) use arguments::{Completion, completion};
+use arguments::{Completion, Line, Resource};
 pub(crate) use scripts::{Shell, script};
 
 /// The timeout for requests to the cluster: the user has pressed Tab and waits.
@@ -31,17 +31,16 @@ pub(crate) fn print(definition: &clap::Command, words: &[String]) {
 }
 
 fn answer(definition: &clap::Command, words: &[String]) -> (Vec<String>, u8) {
-    let (expected, prefix) = completion(definition, words);
+    let line = Line::of(definition, words);
+    let (expected, prefix) = line.completion();
     let current = words.last().map_or("", String::as_str);
     let typed = current.strip_prefix(prefix.as_str()).unwrap_or(current);
     let (found, directive) = match expected {
-        Completion::Files => return (Vec::new(), FILES),
-        Completion::Nothing => return (Vec::new(), NO_FILES),
+        Completion::Files => (Vec::new(), FILES),
+        Completion::Nothing => (Vec::new(), NO_FILES),
         Completion::Words(found) => (found, NO_FILES),
-        Completion::Cluster(resource) => {
-            let directive = if resource == arguments::Resource::Containers { NO_SPACE } else { NO_FILES };
-            (from_cluster(definition, words, resource), directive)
-        }
+        Completion::Cluster(Resource::Containers) => (from_cluster(&line, Resource::Containers), NO_SPACE),
+        Completion::Cluster(resource) => (from_cluster(&line, resource), NO_FILES),
     };
     (offered(found, &prefix, typed), directive)
 }
@@ -61,26 +60,29 @@ fn offered(found: Vec<String>, prefix: &str, typed: &str) -> Vec<String> {
 }
 
 /// Candidates from the cluster; none if it does not answer.
-fn from_cluster(definition: &clap::Command, words: &[String], resource: arguments::Resource) -> Vec<String> {
-    let connect = connect(words);
+fn from_cluster(line: &Line<'_>, resource: Resource) -> Vec<String> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return Vec::new();
     };
     // A timeout must be created inside the runtime.
     let found = runtime.block_on(async {
-        tokio::time::timeout(TIMEOUT, cluster::candidates(connect, definition, words, resource)).await
+        let candidates = cluster::candidates(connect(&line.cluster), line.deployment(), resource);
+        tokio::time::timeout(TIMEOUT, candidates).await
     });
     found.ok().and_then(Result::ok).unwrap_or_default()
 }
 
-/// The flags for the cluster among the words.
-fn connect(words: &[String]) -> ConnectArgs {
-    let command = clap::Command::new("words").ignore_errors(true).no_binary_name(true);
-    let command = <ConnectArgs as clap::Args>::augment_args(command)
-        .arg(clap::Arg::new("rest").num_args(0..).allow_hyphen_values(false));
-    let known = arguments::cluster_flags(words);
-    let matches = command.try_get_matches_from(known);
+/// The values of these flags for a cluster.
+fn connect(flags: &[&str]) -> ConnectArgs {
+    let command = clap::Command::new("flags").ignore_errors(true).no_binary_name(true);
+    let matches = <ConnectArgs as clap::Args>::augment_args(command).try_get_matches_from(flags);
     matches.ok().and_then(|matches| ConnectArgs::from_arg_matches(&matches).ok()).unwrap_or_default()
+}
+
+/// Completes these words without a cluster.
+#[cfg(test)]
+pub(crate) fn completes(definition: &clap::Command, words: &[String]) {
+    drop(Line::of(definition, words).completion());
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use ordereddeployment_api::names::{GROUP, VERSION};
 use ordereddeployment_api::{OrderedDeployment, validate};
 use serde_json::{Map, Value};
 
-use crate::output::yaml;
+use crate::client::output::yaml;
 
 /// The kind to convert to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -6,24 +6,20 @@
 mod expected_order;
 mod screen;
 
-use std::fmt::Debug;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use futures::stream::{BoxStream, StreamExt, select_all};
-use k8s_openapi::NamespaceResourceScope;
+use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client, Resource};
-use kube_runtime::watcher;
+use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::annotation;
-use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_kubernetes::{Clock, Names, patient};
+use ordereddeployment_kubernetes::{Clock, Names};
 use ordereddeployment_sandbox::{Config, Sandbox};
-use ordereddeployment_wire::PodView;
-use serde::de::DeserializeOwned;
+use ordereddeployment_wire::{Family, PodView};
 use serde_json::{Value, json};
 
-use crate::client::reader::Reader;
+use crate::client::reader::Scope;
+use crate::client::watch_cache::WatchCache;
 use crate::client::{Connection, DryRun};
 use crate::commands::resume::{ResumeTarget, resume};
 use crate::embedded::Embedded;
@@ -38,8 +34,6 @@ const NAMESPACE: &str = "default";
 const POOL: &str = "node.usage";
 /// A timeout that no step reaches.
 const STEP_TIMEOUT: Duration = Duration::from_secs(20);
-/// Changes within this time are handled together.
-const BURST: Duration = Duration::from_millis(20);
 /// The priority of the two pods that are deleted first.
 const FIRST_PRIORITY: i32 = 5;
 /// The priority of the pod with the pause point.
@@ -66,12 +60,19 @@ pub(crate) async fn run(options: DemoOptions, screen: Screen) -> Result<()> {
     let mut cluster = Embedded::start(config).await?;
     cluster.start_controller(clock.clone(), names)?;
     let client = cluster.sandbox.connect("kubectl-ordered")?;
+    let connection = Connection {
+        client: client.clone(),
+        watching: client,
+        namespace: NAMESPACE.to_owned(),
+        clock,
+        flags: String::new(),
+        dry_run: DryRun::None,
+    };
+    let scope = Scope { family: Family::Ordered, namespace: Some(NAMESPACE), name: None, selector: None };
     let mut demo = Demo {
         sandbox: &cluster.sandbox,
-        reader: Reader::new(&client, NAMESPACE),
-        changes: changes(&client),
-        client,
-        clock,
+        cache: WatchCache::start(&connection, scope).await?,
+        connection,
         screen,
         last: None,
         deleted: Vec::new(),
@@ -96,10 +97,8 @@ pub(crate) async fn run(options: DemoOptions, screen: Screen) -> Result<()> {
 
 struct Demo<'a> {
     sandbox: &'a Sandbox,
-    client: Client,
-    reader: Reader,
-    changes: BoxStream<'static, ()>,
-    clock: Clock,
+    connection: Connection,
+    cache: WatchCache,
     screen: Screen,
     /// The last overview.
     last: Option<Overview>,
@@ -146,16 +145,8 @@ impl Demo<'_> {
         let at_resume = self.deleted.len();
 
         self.screen.command(&format!("kubectl ordered resume {} {}", self.name, hold.label()))?;
-        let connection = Connection {
-            client: self.client.clone(),
-            watching: self.client.clone(),
-            namespace: NAMESPACE.to_owned(),
-            clock: self.clock.clone(),
-            flags: String::new(),
-            dry_run: DryRun::None,
-        };
         let output =
-            resume(&connection, &self.name, ResumeTarget::Hold(&hold.id), Some(STEP_TIMEOUT)).await?;
+            resume(&self.connection, &self.name, ResumeTarget::Hold(&hold.id), Some(STEP_TIMEOUT)).await?;
         self.screen.say(output.lines().next().unwrap_or_default())?;
         self.events.push(format!("    resumed {}", hold.id));
         let desired = ready.desired;
@@ -176,20 +167,16 @@ impl Demo<'_> {
             if condition(&overview) {
                 return Ok(overview);
             }
-            let change = tokio::time::timeout(STEP_TIMEOUT, self.changes.next()).await;
-            change
-                .map_err(|_| {
-                    anyhow!("timed out waiting for {what}: no change for {} s", STEP_TIMEOUT.as_secs())
-                })?
-                .context("the watches ended")?;
-            tokio::time::sleep(BURST).await;
-            while let Some(Some(())) = futures::FutureExt::now_or_never(self.changes.next()) {}
+            let changed = tokio::time::timeout(STEP_TIMEOUT, self.cache.changed()).await;
+            changed.map_err(|_| {
+                anyhow!("timed out waiting for {what}: no change for {} s", STEP_TIMEOUT.as_secs())
+            })??;
         }
     }
 
     /// Reads the state once, prints the deletions since the last time, and shows the tree.
     async fn observe(&mut self) -> Result<Overview> {
-        let state = self.reader.one(&self.name, self.clock.now()).await?;
+        let state = self.connection.state(Family::Ordered, &self.name).await?;
         let overview = Overview::of(&state, POOL);
         let known = self.deleted.len();
         let deletions: Vec<String> = self
@@ -222,7 +209,7 @@ impl Demo<'_> {
         let manifest: Value = serde_saphyr::from_str(MANIFEST).context("the example is not valid YAML")?;
         let deployment: OrderedDeployment =
             serde_json::from_value(manifest).context("the example is invalid")?;
-        let api: Api<OrderedDeployment> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let api: Api<OrderedDeployment> = Api::namespaced(self.connection.client.clone(), NAMESPACE);
         let created =
             api.create(&PostParams::default(), &deployment).await.context("cannot apply the example")?;
         self.name = created.metadata.name.unwrap_or_default();
@@ -234,7 +221,7 @@ impl Demo<'_> {
         let mut last = ready.in_order();
         last.reverse();
         let [pause_point, second, first, ..] = last.as_slice() else { bail!("too few pods") };
-        let pods: Api<PodView> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let pods: Api<PodView> = Api::namespaced(self.connection.client.clone(), NAMESPACE);
         let mut annotate = async |name: &str, annotations: Value| -> Result<()> {
             let written: Vec<String> = annotations
                 .as_object()
@@ -268,30 +255,11 @@ impl Demo<'_> {
         let manifest: Value = serde_saphyr::from_str(&MANIFEST.replace(OLD_IMAGE, NEW_IMAGE))
             .context("the example is not valid YAML")?;
         let patch = json!({"spec": manifest["spec"]});
-        let api: Api<OrderedDeployment> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let api: Api<OrderedDeployment> = Api::namespaced(self.connection.client.clone(), NAMESPACE);
         let patched = api.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await;
         patched.context("cannot change the image")?;
         Ok(())
     }
-}
-
-/// An item for each change of the pods, sets or the OrderedDeployment.
-fn changes(client: &Client) -> BoxStream<'static, ()> {
-    select_all([of::<PodView>(client), of::<OrderedDeployment>(client), of::<OrderedReplicaSet>(client)])
-        .boxed()
-}
-
-fn of<K>(client: &Client) -> BoxStream<'static, ()>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + 'static,
-{
-    let api = Api::<K>::namespaced(client.clone(), NAMESPACE);
-    patient("objects", move || watcher(api.clone(), watcher::Config::default())).map(drop).boxed()
 }
 
 fn count(number: i32) -> usize {

@@ -11,12 +11,10 @@ mod client;
 mod commands;
 mod complete;
 mod convert;
-mod dashboard;
 mod demo;
 mod embedded;
 mod exit;
 mod input;
-mod output;
 mod screen;
 mod terminal;
 #[cfg(test)]

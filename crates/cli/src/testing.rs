@@ -4,7 +4,7 @@
 pub(crate) mod fixture;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_wire::Family;
@@ -23,6 +23,26 @@ pub(crate) const PLAIN: Drawing<'static> = Drawing {
     wide: false,
     fold: Fold { all: false, filter: None, on_screen: false },
 };
+
+/// A writer that keeps what is written.
+#[derive(Clone, Default)]
+pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Written {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl std::io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
 
 /// A pod to build.
 #[derive(Clone, Debug)]
@@ -177,6 +197,15 @@ fn view(pod: &Pod) -> ObservedPod {
     serde_json::from_value(value).unwrap()
 }
 
+/// A condition of a status.
+pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+    let now = "2030-01-01T11:58:00Z";
+    json!({
+        "type": type_, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": now, "lastUpdateTime": now,
+    })
+}
+
 /// The status of a rollout to revision 2 that is paused before that pod.
 pub(crate) fn paused_before(pod: &Pod) -> Value {
     json!({
@@ -210,12 +239,8 @@ pub(crate) fn at_declared(name: &str, pods: &[Pod]) -> Value {
 /// The status of a rollout to revision 2 that was aborted, back to revision 1.
 pub(crate) fn aborted() -> Value {
     let now = "2030-01-01T11:58:00Z";
-    let condition = |type_: &str, status: &str| {
-        json!({
-            "type": type_, "status": status, "reason": "Aborted", "message": "The rollout was aborted.",
-            "lastTransitionTime": now, "lastUpdateTime": now,
-        })
-    };
+    let condition =
+        |type_: &str, status: &str| condition(type_, status, "Aborted", "The rollout was aborted.");
     json!({
         "observedGeneration": 2, "replicas": 4, "updatedReplicas": 1, "availableReplicas": 4,
         "rollout": {

@@ -17,16 +17,16 @@ use super::objects::{
     Kind, Objects, annotation_of, controller, foreign_finalizers, is_adopting, is_controlled_by, is_finished,
     is_observed, is_paused, is_terminating, number, reports,
 };
-use super::steps::{PlannedStep, Write};
+use super::steps::{PlannedStep, Write, one, wait};
 
 /// The next step.
 pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
     let name = &objects.name;
     match (&objects.deployment, &objects.ordered) {
         (None, None) => bail!("OrderedDeployment {name} not found\nhint: `kubectl ordered get` lists them"),
-        (Some(deployment), None) => Ok(delete_sets(objects, deployment)),
+        (Some(deployment), None) => delete_sets(objects, deployment),
         (_, Some(ordered)) if is_terminating(ordered) => {
-            Ok(PlannedStep::Wait(format!("for the garbage collector to remove ordereddeployments/{name}")))
+            wait(format!("for the garbage collector to remove ordereddeployments/{name}"))
         }
         (Some(deployment), Some(ordered)) if is_adopting(ordered) => {
             if is_terminating(deployment) {
@@ -35,7 +35,7 @@ pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
                 );
             }
             // No pod was moved yet: keep the Deployment.
-            Ok(PlannedStep::Do(vec![Write::Orphan(Kind::OrderedDeployment, ordered.clone())]))
+            one(Write::Orphan(Kind::OrderedDeployment, ordered.clone()))
         }
         (None, Some(ordered)) if is_adopting(ordered) => {
             bail!("{name} is being adopted\nhint: run `kubectl ordered adopt {name}` to the end first")
@@ -45,16 +45,16 @@ pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
 }
 
 /// The OrderedDeployment is deleted: delete its sets, which have no pods.
-fn delete_sets(objects: &Objects, deployment: &DynamicObject) -> PlannedStep {
+fn delete_sets(objects: &Objects, deployment: &DynamicObject) -> Result<PlannedStep> {
     let left = objects.sets.iter().filter(|set| {
         let same = objects.replica_set(&set.name_any());
         controller(set).is_none() && same.is_some_and(|same| is_controlled_by(same, deployment))
     });
     let left: Vec<&DynamicObject> = left.collect();
     match left.iter().find(|set| !is_terminating(set)) {
-        Some(set) => PlannedStep::Do(vec![Write::Orphan(Kind::OrderedReplicaSet, (*set).clone())]),
-        None if left.is_empty() => PlannedStep::Complete,
-        None => PlannedStep::Wait("for the garbage collector to remove the sets".to_owned()),
+        Some(set) => one(Write::Orphan(Kind::OrderedReplicaSet, (*set).clone())),
+        None if left.is_empty() => Ok(PlannedStep::Complete),
+        None => wait("for the garbage collector to remove the sets"),
     }
 }
 
@@ -98,7 +98,7 @@ fn hand_over(
         let Some(found) = objects.replica_set(&set.name_any()) else {
             let mark = is_current.then_some(mark.as_str());
             let replica_set = convert::replica_set(set, if is_current { desired } else { 0 }, mark);
-            return Ok(PlannedStep::Do(vec![Write::Create(Kind::ReplicaSet, replica_set)]));
+            return one(Write::Create(Kind::ReplicaSet, replica_set));
         };
         let is_marked = annotation_of(found, annotation::HANDING_BACK).is_some();
         if is_current && step.is_none() && !is_marked {
@@ -106,24 +106,19 @@ fn hand_over(
         }
     }
     let Some(target) = objects.replica_set(&current.name_any()) else {
-        return Ok(PlannedStep::Wait(format!("for replicasets/{} to exist", current.name_any())));
+        return wait(format!("for replicasets/{} to exist", current.name_any()));
     };
     let Some(step) = step else {
         let patch = json!({"metadata": {"annotations": {annotation::HANDING_BACK: mark}}});
         let what = "stop its controller";
-        return Ok(PlannedStep::Do(vec![Write::Patch(
-            Kind::OrderedDeployment,
-            ordered.clone(),
-            patch,
-            what,
-        )]));
+        return one(Write::Patch(Kind::OrderedDeployment, ordered.clone(), patch, what));
     };
     if !reports(ordered, reason::HANDING_BACK, step) {
-        return Ok(PlannedStep::Wait(format!(
+        return wait(format!(
             "for the controller to stop managing the pods of {name} (is ordered-controller-manager running?)"
-        )));
+        ));
     }
-    if let Some(step) = move_pods(objects, ordered, current, target) {
+    if let Some(step) = move_pods(objects, ordered, current, target)? {
         return Ok(step);
     }
     take_over(objects, ordered, target, deployment)
@@ -135,7 +130,7 @@ fn wait_until_complete(ordered: &DynamicObject) -> Result<Option<PlannedStep>> {
     let old = number(ordered, "/status/replicas") - number(ordered, "/status/updatedReplicas");
     let paused = ordered.data.pointer("/status/hold").is_some_and(|hold| !hold.is_null());
     if !is_observed(ordered) {
-        return Ok(Some(PlannedStep::Wait(format!("for the controller to observe the spec of {name}"))));
+        return wait(format!("for the controller to observe the spec of {name}")).map(Some);
     }
     if old > 0 || paused {
         bail!(
@@ -156,7 +151,7 @@ fn move_pods(
     ordered: &DynamicObject,
     current: &DynamicObject,
     target: &DynamicObject,
-) -> Option<PlannedStep> {
+) -> Result<Option<PlannedStep>> {
     let full = target.name_any();
     let desired = number(ordered, "/spec/replicas");
     let is_active = |pod: &&DynamicObject| !is_terminating(pod) && !is_finished(pod);
@@ -171,18 +166,12 @@ fn move_pods(
         if size != desired.max(all) {
             // With a smaller size it would delete pods that are moved to it.
             let patch = json!({"spec": {"replicas": desired.max(all)}});
-            return Some(PlannedStep::Do(vec![Write::Patch(
-                Kind::ReplicaSet,
-                target.clone(),
-                patch,
-                "scale it for all pods",
-            )]));
+            return one(Write::Patch(Kind::ReplicaSet, target.clone(), patch, "scale it for all pods"))
+                .map(Some);
         }
     }
     if !is_observed(target) {
-        return Some(PlannedStep::Wait(format!(
-            "for the ReplicaSet controller to observe replicasets/{full}"
-        )));
+        return wait(format!("for the ReplicaSet controller to observe replicasets/{full}")).map(Some);
     }
     if !remaining.is_empty() {
         let owner = json!({
@@ -196,23 +185,17 @@ fn move_pods(
             let patch = json!({"metadata": {"ownerReferences": owners}});
             Write::Patch(Kind::Pod, (*pod).clone(), patch, "set the ReplicaSet as its controller")
         };
-        return Some(PlannedStep::Do(remaining.iter().map(move_pod).collect()));
+        return Ok(Some(PlannedStep::Do(remaining.iter().map(move_pod).collect())));
     }
     if !is_closed {
-        return None;
+        return Ok(None);
     }
     if number(target, "/status/replicas") != i64::try_from(moved).unwrap_or(i64::MAX) {
-        return Some(PlannedStep::Wait(format!(
-            "for the ReplicaSet controller to count all pods of replicasets/{full}"
-        )));
+        return wait(format!("for the ReplicaSet controller to count all pods of replicasets/{full}"))
+            .map(Some);
     }
     let patch = convert::opened(current);
-    Some(PlannedStep::Do(vec![Write::Patch(
-        Kind::ReplicaSet,
-        target.clone(),
-        patch,
-        "allow it to create pods",
-    )]))
+    one(Write::Patch(Kind::ReplicaSet, target.clone(), patch, "allow it to create pods")).map(Some)
 }
 
 /// Creates the Deployment, which adopts the ReplicaSet with the pods. Then deletes the old objects.
@@ -225,7 +208,7 @@ fn take_over(
     let name = &objects.name;
     let Some(deployment) = deployment else {
         let object = convert::deployment(ordered);
-        return Ok(PlannedStep::Do(vec![Write::Create(Kind::Deployment, object)]));
+        return one(Write::Create(Kind::Deployment, object));
     };
     let is_marked = deployment.labels().contains_key(label::HANDING_BACK);
     let has_it = is_controlled_by(target, deployment);
@@ -236,22 +219,22 @@ fn take_over(
     }
     let is_counted = number(deployment, "/status/updatedReplicas") == number(target, "/status/replicas");
     if is_marked && !(has_it && is_observed(deployment) && is_counted) {
-        return Ok(PlannedStep::Wait(format!(
+        return wait(format!(
             "for the Deployment controller to use replicasets/{} as the newest of deployments/{name}",
             target.name_any()
-        )));
+        ));
     }
     if is_marked {
         let paused = if is_paused(ordered) { json!(true) } else { Value::Null };
         let patch = json!({"metadata": {"labels": {label::HANDING_BACK: null}}, "spec": {"paused": paused}});
         let what = "unpause it";
-        return Ok(PlannedStep::Do(vec![Write::Patch(Kind::Deployment, deployment.clone(), patch, what)]));
+        return one(Write::Patch(Kind::Deployment, deployment.clone(), patch, what));
     }
     if let Some(autoscaler) = objects.autoscalers_of("OrderedDeployment").next() {
         let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name});
         let patch = json!({"spec": {"scaleTargetRef": target}});
         let what = "target the Deployment";
-        return Ok(PlannedStep::Do(vec![Write::Patch(Kind::Autoscaler, autoscaler.clone(), patch, what)]));
+        return one(Write::Patch(Kind::Autoscaler, autoscaler.clone(), patch, what));
     }
-    Ok(PlannedStep::Do(vec![Write::Orphan(Kind::OrderedDeployment, ordered.clone())]))
+    one(Write::Orphan(Kind::OrderedDeployment, ordered.clone()))
 }

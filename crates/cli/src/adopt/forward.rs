@@ -17,7 +17,7 @@ use super::objects::{
     Kind, Objects, annotation_of, controller, foreign_finalizers, has_started, is_adopting, is_controlled_by,
     is_observed, is_terminating, number, reports,
 };
-use super::steps::{PlannedStep, Write};
+use super::steps::{PlannedStep, Write, one, wait};
 
 /// The next step.
 pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
@@ -38,7 +38,7 @@ pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
             )
         }
         (Some(deployment), _) if is_terminating(deployment) => {
-            Ok(PlannedStep::Wait(format!("for the garbage collector to remove deployments/{name}")))
+            wait(format!("for the garbage collector to remove deployments/{name}"))
         }
         (Some(deployment), ordered) => before_deletion(objects, deployment, ordered.as_ref()),
     }
@@ -88,15 +88,13 @@ fn before_deletion(
 ) -> Result<PlannedStep> {
     let name = &objects.name;
     if !is_observed(deployment) {
-        return Ok(PlannedStep::Wait(format!(
-            "for the Deployment controller to observe the spec of deployments/{name}"
-        )));
+        return wait(format!("for the Deployment controller to observe the spec of deployments/{name}"));
     }
     let sources = sources(objects, deployment)?;
     let names: Vec<String> = sources.iter().map(|set| set.name_any()).collect();
     let expected = convert::ordered(deployment, &names, objects.template.as_ref());
     let Some(ordered) = ordered else {
-        return Ok(PlannedStep::Do(vec![Write::Create(Kind::OrderedDeployment, expected)]));
+        return one(Write::Create(Kind::OrderedDeployment, expected));
     };
     let differs = |key: &str| annotation_of(ordered, key) != annotation_of(&expected, key);
     if differs(annotation::ADOPTING) || differs(annotation::ADOPTED_GENERATION) {
@@ -104,7 +102,7 @@ fn before_deletion(
         let mut changed = ordered.clone();
         changed.annotations_mut().extend(expected.annotations().clone());
         changed.data["spec"] = expected.data["spec"].clone();
-        return Ok(PlannedStep::Do(vec![Write::Replace(Kind::OrderedDeployment, changed)]));
+        return one(Write::Replace(Kind::OrderedDeployment, changed));
     }
     let template = ordered.data.pointer("/spec/template");
     for replica_set in objects.replica_sets.iter().filter(|set| is_controlled_by(set, deployment)) {
@@ -112,18 +110,18 @@ fn before_deletion(
         let is_current = convert::same_template(replica_set, deployment);
         let expected = convert::set(replica_set, template.filter(|_| is_current));
         let Some(set) = objects.set(&replica_set.name_any()) else {
-            return Ok(PlannedStep::Do(vec![Write::Create(Kind::OrderedReplicaSet, expected)]));
+            return one(Write::Create(Kind::OrderedReplicaSet, expected));
         };
         if is_terminating(set) {
-            return Ok(PlannedStep::Wait(format!(
+            return wait(format!(
                 "for the garbage collector to remove orderedreplicasets/{}",
                 set.name_any()
-            )));
+            ));
         }
         if !convert::same_template(set, &expected) {
             if is_controlled_by(set, ordered) {
                 // An earlier run created it with another form of the template. It has no pods.
-                return Ok(PlannedStep::Do(vec![Write::Orphan(Kind::OrderedReplicaSet, set.clone())]));
+                return one(Write::Orphan(Kind::OrderedReplicaSet, set.clone()));
             }
             bail!(
                 "orderedreplicasets/{} exists with another template than the ReplicaSet of that name\nhint: delete it",
@@ -131,21 +129,21 @@ fn before_deletion(
             );
         }
         if !is_controlled_by(set, ordered) {
-            return Ok(PlannedStep::Wait(format!(
+            return wait(format!(
                 "for the controller to adopt orderedreplicasets/{} (is ordered-controller-manager running?)",
                 set.name_any()
-            )));
+            ));
         }
     }
     if !reports(ordered, reason::ADOPTING, "") {
-        return Ok(PlannedStep::Wait(format!(
+        return wait(format!(
             "for the controller to observe {name} (is ordered-controller-manager running?)"
-        )));
+        ));
     }
     if let Some(set) = sources.iter().find(|set| !has_desired_pods(set)) {
-        return Ok(wait_for_desired_pods(set));
+        return wait_for_desired_pods(set);
     }
-    Ok(PlannedStep::Do(vec![Write::Orphan(Kind::Deployment, deployment.clone())]))
+    one(Write::Orphan(Kind::Deployment, deployment.clone()))
 }
 
 /// The steps after the Deployment is deleted.
@@ -163,25 +161,23 @@ fn after_deletion(objects: &Objects, ordered: &DynamicObject) -> Result<PlannedS
                 continue;
             }
             let owner = format!("{} {}", owner.kind, owner.name);
-            return Ok(PlannedStep::Wait(format!(
-                "for the garbage collector to release replicasets/{full} from {owner}"
-            )));
+            return wait(format!("for the garbage collector to release replicasets/{full} from {owner}"));
         }
         let is_source = named.split(',').any(|one| one.trim() == format!("replicasets/{full}"));
         if is_terminating(replica_set) {
-            return Ok(PlannedStep::Wait(format!("for the garbage collector to remove replicasets/{full}")));
+            return wait(format!("for the garbage collector to remove replicasets/{full}"));
         }
         if !is_source {
             left.push(replica_set);
         } else if has_desired_pods(replica_set) {
             // After this write, the controller adopts the pods once the garbage collector has made them orphans.
-            return Ok(PlannedStep::Do(vec![Write::Orphan(Kind::ReplicaSet, replica_set.clone())]));
+            return one(Write::Orphan(Kind::ReplicaSet, replica_set.clone()));
         } else {
-            return Ok(wait_for_desired_pods(replica_set));
+            return wait_for_desired_pods(replica_set);
         }
     }
     if !has_started(ordered) {
-        return Ok(PlannedStep::Wait(format!("for the controller to adopt the pods of {name}")));
+        return wait(format!("for the controller to adopt the pods of {name}"));
     }
     if let Some(kept) = left.iter().find(|set| has_pods(set)) {
         return Err(anyhow!(
@@ -190,19 +186,19 @@ fn after_deletion(objects: &Objects, ordered: &DynamicObject) -> Result<PlannedS
         ));
     }
     if let Some(old) = left.first() {
-        return Ok(PlannedStep::Do(vec![Write::Orphan(Kind::ReplicaSet, (*old).clone())]));
+        return one(Write::Orphan(Kind::ReplicaSet, (*old).clone()));
     }
     if let Some(autoscaler) = objects.autoscalers_of("Deployment").next() {
         let target =
             json!({"apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "name": name});
         let patch = json!({"spec": {"scaleTargetRef": target}});
         let what = "target the OrderedDeployment";
-        return Ok(PlannedStep::Do(vec![Write::Patch(Kind::Autoscaler, autoscaler.clone(), patch, what)]));
+        return one(Write::Patch(Kind::Autoscaler, autoscaler.clone(), patch, what));
     }
     let keys = json!({annotation::ADOPTING: null, annotation::ADOPTED_GENERATION: null});
     let patch = json!({"metadata": {"annotations": keys}});
     let what = "remove the annotations of the adoption";
-    Ok(PlannedStep::Do(vec![Write::Patch(Kind::OrderedDeployment, ordered.clone(), patch, what)]))
+    one(Write::Patch(Kind::OrderedDeployment, ordered.clone(), patch, what))
 }
 
 fn has_pods(set: &DynamicObject) -> bool {
@@ -214,7 +210,7 @@ fn has_desired_pods(set: &DynamicObject) -> bool {
     is_observed(set) && number(set, "/status/replicas") == number(set, "/spec/replicas")
 }
 
-fn wait_for_desired_pods(set: &DynamicObject) -> PlannedStep {
+fn wait_for_desired_pods(set: &DynamicObject) -> Result<PlannedStep> {
     let (has, wants) = (number(set, "/status/replicas"), number(set, "/spec/replicas"));
-    PlannedStep::Wait(format!("for replicasets/{} to have {wants} pods (now {has})", set.name_any()))
+    wait(format!("for replicasets/{} to have {wants} pods (now {has})", set.name_any()))
 }

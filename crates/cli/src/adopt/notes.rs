@@ -8,8 +8,8 @@ use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::names::{GROUP, VERSION};
 use serde_json::json;
 
-use super::direction::Direction;
 use super::objects::{Objects, annotation_of, controller};
+use super::steps::Direction;
 
 /// Autoscalers that are not part of Kubernetes: group, version, kind, plural, and the field for the target.
 const SCALERS: [(&str, &str, &str, &str, &str); 2] = [

@@ -5,8 +5,8 @@ use futures::future::join_all;
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use kube::Client;
 
-use super::direction::Direction;
 use super::objects::Objects;
+use super::steps::Direction;
 use crate::client::permission::is_denied;
 
 /// API group, resource, verb.

@@ -15,6 +15,15 @@ use crate::client::explain::explain;
 /// The number of parallel writes of one step.
 const PARALLEL: usize = 16;
 
+/// The direction of an adoption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From a Deployment to an OrderedDeployment.
+    Forward,
+    /// From an OrderedDeployment to a Deployment.
+    Back,
+}
+
 /// The next step.
 #[derive(Debug)]
 pub(crate) enum PlannedStep {
@@ -24,6 +33,18 @@ pub(crate) enum PlannedStep {
     Wait(String),
     /// The adoption is complete.
     Complete,
+}
+
+/// The step that sends one write.
+#[allow(clippy::unnecessary_wraps, reason = "the result of functions that can fail")]
+pub(super) fn one(write: Write) -> Result<PlannedStep> {
+    Ok(PlannedStep::Do(vec![write]))
+}
+
+/// The step that waits for this.
+#[allow(clippy::unnecessary_wraps, reason = "the result of functions that can fail")]
+pub(super) fn wait(what: impl Into<String>) -> Result<PlannedStep> {
+    Ok(PlannedStep::Wait(what.into()))
 }
 
 /// One write.

@@ -14,11 +14,19 @@ use serde::de::DeserializeOwned;
 
 use super::Connection;
 use super::explain::explain;
-use crate::output;
+use crate::client::output;
 use crate::view::plain::{ShownDeployment, doubt_of};
 use crate::view::pod::ObservedPod;
 use crate::view::revisions::{Revision, of};
 use crate::view::state::{ObservedState, reference};
+
+impl Connection {
+    /// The deployment of that name, as it is now.
+    pub(crate) async fn state(&self, family: Family, name: &str) -> Result<ObservedState> {
+        let reader = Reader::new(&self.client, &self.namespace).of(family);
+        reader.one(name, self.clock.now()).await
+    }
+}
 
 /// Which OrderedDeployments a command shows.
 #[derive(Clone, Copy, Debug)]

@@ -24,6 +24,6 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-pub(crate) fn run(args: Args) -> Result<()> {
-    Ok(print_data(script(args.shell))?)
+pub(crate) fn run(Args { shell }: Args) -> Result<()> {
+    Ok(print_data(script(shell))?)
 }

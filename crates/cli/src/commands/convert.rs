@@ -32,9 +32,9 @@ pub(crate) struct Args {
     to: To,
 }
 
-pub(crate) fn run(args: Args) -> Result<()> {
-    let texts: Vec<String> = args.files.iter().map(|path| input::read(path)).collect::<Result<_>>()?;
-    let converted = convert(&texts.join("\n---\n"), args.to)?;
+pub(crate) fn run(Args { files, to }: Args) -> Result<()> {
+    let texts: Vec<String> = files.iter().map(|path| input::read(path)).collect::<Result<_>>()?;
+    let converted = convert(&texts.join("\n---\n"), to)?;
     for note in &converted.notes {
         print_stderr(format_args!("note: {}", escaped(note)));
     }

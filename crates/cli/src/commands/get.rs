@@ -8,10 +8,10 @@ use kube_runtime::watcher;
 use ordereddeployment_kubernetes::patient;
 use ordereddeployment_wire::Family;
 
+use crate::client::output::{self, Output};
 use crate::client::reader::{Reader, Scope};
 use crate::client::watch_cache::WatchCache;
 use crate::client::{ConnectArgs, Connection, OfEither, of_either};
-use crate::output::{self, Output};
 use crate::screen;
 use crate::terminal::escape::{escaped, print, print_data, print_stderr};
 use crate::terminal::table::text_of;

@@ -7,9 +7,9 @@ use ordereddeployment_api::{HistoryEntry, OrderedDeployment};
 use serde_json::json;
 
 use crate::client::explain::explain;
+use crate::client::output::{self, Output};
 use crate::client::reader;
 use crate::client::{ConnectArgs, Connection, object_name};
-use crate::output::{self, Output};
 use crate::terminal::escape::{escaped, print, print_data};
 use crate::terminal::style::{Paint, Style};
 use crate::terminal::table::{Table, left, text_of};

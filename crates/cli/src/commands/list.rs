@@ -12,8 +12,8 @@ use ordereddeployment_wire::Family;
 
 use crate::client::ConnectArgs;
 use crate::client::explain::explain;
+use crate::client::output::{self, Output};
 use crate::client::reader::Scope;
-use crate::output::{self, Output};
 use crate::terminal::escape::{escaped, print, print_data, print_stderr};
 use crate::terminal::style::{Paint, Style, width_of_stdout};
 use crate::terminal::table::{Dropped, REASON, Table, left, shortened, text_of};

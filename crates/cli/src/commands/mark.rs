@@ -11,7 +11,6 @@ use ordereddeployment_wire::{Family, PlainSet};
 use serde_json::{Map, Value, json};
 
 use crate::client::explain::explain;
-use crate::client::reader::Reader;
 use crate::client::{ConnectArgs, Connection, DryRunArgs, OfEither, of_either, pause_length, pod_name};
 use crate::terminal::escape::print_line;
 use crate::view::overview::Overview;
@@ -150,8 +149,7 @@ pub(crate) async fn unmark(connection: &Connection, pod: &str) -> Result<String>
 
 /// Removes the annotations of all pods of a deployment. A failure of one pod does not prevent the others.
 pub(crate) async fn unmark_all(connection: &Connection, family: Family, name: &str) -> Result<String> {
-    let reader = Reader::new(&connection.client, &connection.namespace).of(family);
-    let state = reader.one(name, connection.clock.now()).await?;
+    let state = connection.state(family, name).await?;
     let name = reference(family, name);
     let is_marked = |pod: &&ObservedPod| MARKS.iter().any(|key| pod.annotations().contains_key(*key));
     let pods: Vec<String> = state.pods.iter().filter(is_marked).map(ResourceExt::name_any).collect();
@@ -237,11 +235,10 @@ async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) 
         let next = format!("`kubectl ordered order NAME{flags}` shows the order");
         return [moves, Some(next)].into_iter().flatten().collect::<Vec<_>>().join("\n");
     };
-    let reader = Reader::new(&connection.client, &connection.namespace).of(family);
     let name = reference(family, &found);
     let next = format!("`kubectl ordered order {name}{flags}` shows the order");
     let next = [moves, Some(next)].into_iter().flatten().collect::<Vec<_>>().join("\n");
-    let Ok(state) = reader.one(&found, connection.clock.now()).await else { return next };
+    let Ok(state) = connection.state(family, &found).await else { return next };
     let next = match &state.doubt {
         Some(doubt) => format!("note: {doubt}\n{next}"),
         None => next,

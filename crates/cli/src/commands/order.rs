@@ -4,9 +4,8 @@ use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-use crate::client::reader::Reader;
+use crate::client::output::{self, Output};
 use crate::client::{ConnectArgs, OfEither, of_either};
-use crate::output::{self, Output};
 use crate::terminal::escape::{escaped, print, print_data};
 use crate::terminal::style::Paint;
 use crate::terminal::table::{Dropped, REASON, text_of, wrapped};
@@ -52,8 +51,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result<()> {
     let connection = args.connect.connect().await?;
     let OfEither { family, name } = &args.name;
-    let reader = Reader::new(&connection.client, &connection.namespace).of(*family);
-    let state = reader.one(name, connection.clock.now()).await?;
+    let state = connection.state(*family, name).await?;
     let mut drawing = Drawing::of_stdout(&connection.flags);
     let overview = Overview::of(&state, &args.pool_label);
     match args.output {

@@ -16,16 +16,17 @@ use anyhow::{Result, anyhow};
 use kube::{Api, Client};
 use ordereddeployment_api::{OrderedDeployment, parse_pause_duration};
 use ordereddeployment_planner::whole_seconds;
+use serde_json::Value;
 
+use crate::client::output::{self, Output};
 use crate::client::reader::Reader;
 use crate::client::{ConnectArgs, Connection, object_name};
-use crate::output::{self, Output};
+use crate::commands::set::pair;
 use crate::terminal::escape::{print, print_data, print_line};
 use crate::view::state::ObservedState;
 use crate::view::tree::{Drawing, Fold};
 use forecast::AssumptionFlags;
-use spec_change::{Image, SpecChange};
-pub(crate) use timeline::Timeline;
+use spec_change::SpecChange;
 
 /// Preview a change step by step: which pods are deleted, in which order, and where the rollout pauses
 #[derive(Debug, clap::Args)]
@@ -50,8 +51,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
     replicas: Option<i32>,
     /// A new image for a container; * is all containers
-    #[arg(long = "image", value_name = "CONTAINER=IMAGE", value_parser = spec_change::image)]
-    images: Vec<Image>,
+    #[arg(long = "image", value_name = "CONTAINER=IMAGE", value_parser = pair)]
+    images: Vec<(String, String)>,
     /// Show all steps of long plans
     #[arg(long)]
     all: bool,
@@ -118,12 +119,12 @@ pub(crate) async fn rest_of(
 }
 
 /// The timeline of the current rollout, or of a rollout to these images, each `container=image`.
-pub(crate) async fn timeline(client: &Client, state: &ObservedState, images: &[String]) -> Result<Timeline> {
-    let images = images.iter().map(|text| spec_change::image(text));
-    let images = images.collect::<Result<Vec<Image>, String>>().map_err(|error| anyhow!(error))?;
+pub(crate) async fn timeline(client: &Client, state: &ObservedState, images: &[String]) -> Result<Value> {
+    let images = images.iter().map(|text| pair(text));
+    let images = images.collect::<Result<Vec<_>, String>>().map_err(|error| anyhow!(error))?;
     let change = SpecChange { images, ..SpecChange::default() };
     let plan = forecast::plan(client, state, &change, AssumptionFlags::default()).await?;
-    Ok(Timeline::of(&plan))
+    Ok(timeline::timeline(&plan))
 }
 
 /// Whether the CRD is installed and the object does not exist.
@@ -139,7 +140,7 @@ async fn is_missing(connection: &Connection, name: &str) -> Result<bool> {
     }
 }
 
-fn read_manifest(path: &std::path::Path) -> Result<serde_json::Value> {
+fn read_manifest(path: &std::path::Path) -> Result<Value> {
     let text = crate::input::read(path)?;
     spec_change::manifest(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
 }

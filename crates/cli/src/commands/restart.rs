@@ -1,9 +1,9 @@
 //! `restart`: replaces all pods. It writes the annotation of the template that `kubectl rollout restart` writes.
 
 use anyhow::Result;
+use ordereddeployment_wire::Family;
 use serde_json::{Value, json};
 
-use crate::client::reader::Reader;
 use crate::client::{ConnectArgs, Connection, DryRunArgs, object_name};
 use crate::commands::template_change::{self, TemplateChange};
 use crate::terminal::escape::print_line;
@@ -38,7 +38,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
 /// Writes the annotation. Returns the result and the next command.
 pub(crate) async fn restart(connection: &Connection, name: &str) -> Result<String> {
     let now = connection.clock.now();
-    let state = Reader::new(&connection.client, &connection.namespace).one(name, now).await?;
+    let state = connection.state(Family::Ordered, name).await?;
     let mut template = state.deployment.spec.template.clone();
     // kubectl writes whole seconds.
     let second = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now);

@@ -1,9 +1,9 @@
 //! `set image`: changes images in the template. It writes the template, nothing else.
 
 use anyhow::{Result, bail};
+use ordereddeployment_wire::Family;
 use serde_json::Value;
 
-use crate::client::reader::Reader;
 use crate::client::{ConnectArgs, Connection, DryRunArgs, object_name};
 use crate::commands::template_change::{self, TemplateChange};
 use crate::terminal::escape::print_line;
@@ -52,7 +52,8 @@ pub(crate) struct ImageArgs {
     pub(crate) connect: ConnectArgs,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+/// Parses `container=image`, as `kubectl set image` does.
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((container, image))
             if !container.is_empty() && !image.is_empty() && !image.contains(char::is_whitespace) =>
@@ -75,11 +76,10 @@ pub(crate) async fn set_image(
     name: &str,
     images: &[(String, String)],
 ) -> Result<String> {
-    let state =
-        Reader::new(&connection.client, &connection.namespace).one(name, connection.clock.now()).await?;
+    let state = connection.state(Family::Ordered, name).await?;
     let mut template = state.deployment.spec.template.value();
     let doing = format!("cannot set images of {name} in {}", connection.namespace);
-    let changed = replace(&mut template, images, name)?;
+    let changed = replace_images(&mut template, images, name)?;
     if changed.is_empty() {
         return Ok(format!(
             "{name}: has these images already\n`kubectl ordered get {name}{}` shows its state",
@@ -103,8 +103,12 @@ pub(crate) async fn set_image(
     Ok(format!("{name}: {changed}\n{listed}\n{next}"))
 }
 
-/// Writes the images into the template. Returns the changes as text.
-fn replace(template: &mut Value, images: &[(String, String)], name: &str) -> Result<Vec<String>> {
+/// Writes the images into the template. Returns the changes as text. `of` has the containers, for the error.
+pub(crate) fn replace_images(
+    template: &mut Value,
+    images: &[(String, String)],
+    of: &str,
+) -> Result<Vec<String>> {
     let mut known = Vec::new();
     for list in ["initContainers", "containers"] {
         let containers = template["spec"][list].as_array().into_iter().flatten();
@@ -113,7 +117,7 @@ fn replace(template: &mut Value, images: &[(String, String)], name: &str) -> Res
     if let Some((wrong, _)) =
         images.iter().find(|(container, _)| container != "*" && !known.contains(container))
     {
-        bail!("{name} has no container {wrong:?}\nhint: it has {}", known.join(", "));
+        bail!("{of} has no container {wrong:?}\nhint: it has {}", known.join(", "));
     }
     let mut changed = Vec::new();
     for list in ["initContainers", "containers"] {

@@ -7,13 +7,13 @@ use futures::StreamExt;
 use kube::{Api, Client};
 use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_wire::Family;
 
 use crate::client::explain::explain;
-use crate::client::reader::Reader;
+use crate::client::output::{self, Output};
 use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};
 use crate::commands::list::waiting;
 use crate::exit::Exit;
-use crate::output::{self, Output};
 use crate::terminal::escape::{escaped, print, print_data, print_line, print_stderr};
 use crate::view::declared::of_hold;
 use crate::view::pause_points::{left, on_pods};
@@ -131,8 +131,7 @@ async fn ended(args: &Args, connection: &Connection, exit: Exit) -> Result<Exit>
 
 /// The note of the pause points that are left, if the rollout is complete and the user may read its pods.
 async fn points_left(name: &str, connection: &Connection) -> Option<String> {
-    let reader = Reader::new(&connection.client, &connection.namespace);
-    let state = reader.one(name, connection.clock.now()).await.ok()?;
+    let state = connection.state(Family::Ordered, name).await.ok()?;
     if Phase::of(&state.deployment) != Phase::Complete {
         return None;
     }

@@ -7,9 +7,9 @@ use kube::Api;
 use kube_runtime::wait::await_condition;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::annotation;
+use ordereddeployment_wire::Family;
 
 use crate::client::reader;
-use crate::client::reader::Reader;
 use crate::client::{ConnectArgs, Connection, DryRunArgs, Timeout, object_name, timeout};
 use crate::commands::history::named;
 use crate::commands::resume::{ResumeTarget, resume};
@@ -64,8 +64,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
 
 /// Writes the template. Returns the result and the next command.
 pub(crate) async fn undo(connection: &Connection, name: &str, options: UndoOptions) -> Result<String> {
-    let state =
-        Reader::new(&connection.client, &connection.namespace).one(name, connection.clock.now()).await?;
+    let state = connection.state(Family::Ordered, name).await?;
     let revisions = reader::revisions(connection, &state.deployment).await?;
     let target = target(&revisions, options.to_revision, (name, &connection.flags))?;
     let flags = &connection.flags;

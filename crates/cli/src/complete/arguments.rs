@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, Command};
 
-use crate::client::ConnectArgs;
+use crate::client::{HEADING, object_name};
 
 /// What the last word can be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,52 +37,85 @@ pub(crate) enum Resource {
     Users,
 }
 
-/// What the last word can be, and the prefix to keep, such as `--output=`.
-pub(crate) fn completion(definition: &Command, words: &[String]) -> (Completion, String) {
-    let (current, before) =
-        words.split_last().map_or(("", [].as_slice()), |(last, rest)| (last.as_str(), rest));
-    let mut command = definition;
-    let mut positionals = 0;
-    let mut open: Option<&Arg> = None;
-    for word in before {
-        if open.take().is_some() {
-            continue;
+/// A command line, up to its last word.
+pub(super) struct Line<'a> {
+    /// The innermost command.
+    command: &'a Command,
+    /// The words that are neither commands nor flags.
+    positionals: Vec<&'a str>,
+    /// The flag whose value the last word is.
+    open: Option<&'a Arg>,
+    /// The flags for a cluster, with their values.
+    pub(super) cluster: Vec<&'a str>,
+    /// The last word.
+    current: &'a str,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn of(definition: &'a Command, words: &'a [String]) -> Self {
+        let (current, before) =
+            words.split_last().map_or(("", [].as_slice()), |(last, rest)| (last.as_str(), rest));
+        let mut line =
+            Self { command: definition, positionals: Vec::new(), open: None, cluster: Vec::new(), current };
+        for word in before {
+            let of_cluster = |arg: &Arg| arg.get_help_heading() == Some(HEADING);
+            if let Some(arg) = line.open.take() {
+                line.cluster.extend(Some(word.as_str()).filter(|_| of_cluster(arg)));
+            } else if let Some((name, is_alone)) = as_flag(word) {
+                let arg = flag(line.command, name);
+                line.cluster.extend(arg.filter(|arg| of_cluster(arg)).map(|_| word.as_str()));
+                line.open = arg.filter(|arg| is_alone && takes_value(arg));
+            } else if let Some(inner) =
+                line.command.find_subcommand(word).filter(|_| line.positionals.is_empty())
+            {
+                line.command = inner;
+            } else {
+                line.positionals.push(word);
+            }
         }
-        if word.starts_with('-') {
-            open = if word.contains('=') { None } else { flag(command, word).filter(|arg| takes_value(arg)) };
-        } else if let Some(inner) = command.find_subcommand(word).filter(|_| positionals == 0) {
-            command = inner;
-        } else {
-            positionals += 1;
+        line
+    }
+
+    /// The name of the OrderedDeployment among the words.
+    pub(super) fn deployment(&self) -> Option<String> {
+        self.positionals.first().and_then(|word| object_name(word).ok())
+    }
+
+    /// What the last word can be, and the prefix to keep, such as `--output=`.
+    pub(super) fn completion(&self) -> (Completion, String) {
+        let Self { command, current, .. } = *self;
+        if let Some(arg) = self.open {
+            return (value(arg, command), String::new());
         }
+        if let Some((name, false)) = as_flag(current) {
+            let found = flag(command, name).filter(|arg| takes_value(arg));
+            return (found.map_or(Completion::Nothing, |arg| value(arg, command)), format!("{name}="));
+        }
+        if current.starts_with('-') {
+            let shown = |arg: &&Arg| !arg.is_hide_set() || current.len() > 2;
+            let flags = command.get_arguments().filter(shown).filter_map(Arg::get_long);
+            let flags = flags.map(|long| format!("--{long}")).chain(["--help".to_owned()]);
+            return (Completion::Words(flags.collect()), String::new());
+        }
+        if command.has_subcommands() {
+            let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
+            let names = shown.map(|inner| inner.get_name().to_owned());
+            return (Completion::Words(names.collect()), String::new());
+        }
+        // A repeated argument takes all remaining words.
+        let arguments: Vec<&Arg> = command.get_positionals().collect();
+        let last = arguments.last().filter(|arg| matches!(arg.get_action(), ArgAction::Append));
+        let found = arguments.get(self.positionals.len()).or(last);
+        // Keep the kind before a name: `od/web`.
+        let kind = current.rsplit_once('/').map_or(String::new(), |(kind, _)| format!("{kind}/"));
+        (found.map_or(Completion::Nothing, |arg| value(arg, command)), kind)
     }
-    if let Some(arg) = open {
-        return (value(arg, command), String::new());
-    }
-    if let Some((name, _)) = current.split_once('=').filter(|_| current.starts_with('-')) {
-        let found = flag(command, name).filter(|arg| takes_value(arg));
-        return (found.map_or(Completion::Nothing, |arg| value(arg, command)), format!("{name}="));
-    }
-    if current.starts_with('-') {
-        let long = |arg: &&Arg| arg.get_long().is_some();
-        let shown = |arg: &&Arg| !arg.is_hide_set() || current.len() > 2;
-        let flags = command.get_arguments().filter(long).filter(shown).filter_map(Arg::get_long);
-        return (
-            Completion::Words(flags.map(|long| format!("--{long}")).chain(["--help".to_owned()]).collect()),
-            String::new(),
-        );
-    }
-    if command.has_subcommands() {
-        let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
-        return (Completion::Words(shown.map(|inner| inner.get_name().to_owned()).collect()), String::new());
-    }
-    // A repeated argument takes all remaining words.
-    let arguments: Vec<&Arg> = command.get_positionals().collect();
-    let last = arguments.last().filter(|arg| matches!(arg.get_action(), ArgAction::Append));
-    let found = arguments.get(positionals).or(last);
-    // Keep the kind before a name: `od/web`.
-    let kind = current.rsplit_once('/').map_or(String::new(), |(kind, _)| format!("{kind}/"));
-    (found.map_or(Completion::Nothing, |arg| value(arg, command)), kind)
+}
+
+/// The name of a flag, and whether its value is not part of the word.
+fn as_flag(word: &str) -> Option<(&str, bool)> {
+    let name = word.split('=').next().filter(|_| word.starts_with('-'))?;
+    Some((name, name.len() == word.len()))
 }
 
 fn flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
@@ -98,6 +131,10 @@ fn flag<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
 fn takes_value(arg: &Arg) -> bool {
     arg.get_action().takes_values() && !arg.is_require_equals_set()
 }
+
+/// The arguments that are files.
+const FILES: [&str; 7] =
+    ["kubeconfig", "file", "files", "out", "certificate_authority", "client_certificate", "client_key"];
 
 fn value(arg: &Arg, command: &Command) -> Completion {
     let values = arg.get_possible_values();
@@ -118,51 +155,7 @@ fn value(arg: &Arg, command: &Command) -> Completion {
         ("name", "retry") => of(Resource::Aborted),
         ("name", "adopt") => of(Resource::Adoptable),
         ("name", _) | ("all", "unmark") => of(Resource::Deployments),
-        (
-            "kubeconfig"
-            | "file"
-            | "files"
-            | "out"
-            | "certificate_authority"
-            | "client_certificate"
-            | "client_key",
-            _,
-        ) => Completion::Files,
+        (id, _) if FILES.contains(&id) => Completion::Files,
         _ => Completion::Nothing,
     }
-}
-
-/// The flags for a cluster among the words, with their values.
-pub(super) fn cluster_flags(words: &[String]) -> Vec<String> {
-    let command = <ConnectArgs as clap::Args>::augment_args(Command::new(""));
-    let mut kept = Vec::new();
-    let mut rest = words.split_last().map_or([].as_slice(), |(_, before)| before).iter();
-    while let Some(word) = rest.next() {
-        let name = word.split('=').next().unwrap_or_default();
-        let Some(arg) = flag(&command, name).filter(|_| word.starts_with('-')) else { continue };
-        kept.push(word.clone());
-        if !word.contains('=') && takes_value(arg) {
-            kept.extend(rest.next().cloned());
-        }
-    }
-    kept
-}
-
-/// The name of the OrderedDeployment among the words.
-pub(super) fn deployment(definition: &Command, words: &[String]) -> Option<String> {
-    let mut command = definition;
-    let mut skip = false;
-    for word in words.split_last()?.1 {
-        if std::mem::take(&mut skip) {
-            continue;
-        }
-        if word.starts_with('-') {
-            skip = !word.contains('=') && flag(command, word).is_some_and(takes_value);
-        } else if let Some(inner) = command.find_subcommand(word) {
-            command = inner;
-        } else {
-            return crate::client::object_name(word).ok();
-        }
-    }
-    None
 }

@@ -5,27 +5,26 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 use kube::config::Kubeconfig;
+use kube::core::ObjectList;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus};
 use ordereddeployment_wire::{Family, PodView};
 
-use super::arguments::{Resource, deployment};
+use super::arguments::Resource;
 use crate::client::reader::revisions;
 use crate::client::{ConnectArgs, Connection};
 use crate::view::phase::{aborted, blocked};
 
+/// The names; `named` is the OrderedDeployment on the command line.
 pub(super) async fn candidates(
     connect: ConnectArgs,
-    definition: &clap::Command,
-    words: &[String],
+    named: Option<String>,
     resource: Resource,
 ) -> Result<Vec<String>> {
     if matches!(resource, Resource::Contexts | Resource::Clusters | Resource::Users) {
         return kubeconfig(&connect, resource);
     }
-    let connection = connect.connect().await?;
-    let named = deployment(definition, words);
-    of(&connection, named.as_deref(), resource).await
+    of(&connect.connect().await?, named.as_deref(), resource).await
 }
 
 fn kubeconfig(connect: &ConnectArgs, resource: Resource) -> Result<Vec<String>> {
@@ -52,30 +51,21 @@ pub(super) async fn of(
     match resource {
         Resource::Namespaces => {
             let found = Api::<Namespace>::all(client.clone()).list(&all).await?;
-            Ok(found.iter().map(ResourceExt::name_any).collect())
+            Ok(names(&found).collect())
         }
-        Resource::Deployments => {
-            Ok(deployments.list(&all).await?.iter().map(ResourceExt::name_any).collect())
-        }
+        Resource::Deployments => Ok(names(&deployments.list(&all).await?).collect()),
         Resource::Rolling => Ok(with(&deployments, can_be_aborted).await?),
         Resource::Aborted => Ok(with(&deployments, |status| aborted(status).is_some()).await?),
         // Deployments, and OrderedDeployments for `--back`.
         Resource::Adoptable => {
             let found = Api::<Deployment>::namespaced(client.clone(), namespace).list(&all).await?;
             let ours = deployments.list(&all).await?;
-            Ok(found
-                .iter()
-                .map(ResourceExt::name_any)
-                .chain(ours.iter().map(ResourceExt::name_any))
-                .collect())
+            Ok(names(&found).chain(names(&ours)).collect())
         }
         Resource::Pods => {
             let found = Api::<PodView>::namespaced(client.clone(), namespace).list(&all).await?;
-            Ok(found
-                .iter()
-                .filter(|pod| Family::Ordered.set_of(&pod.metadata).is_some())
-                .map(ResourceExt::name_any)
-                .collect())
+            let ours = found.iter().filter(|pod| Family::Ordered.set_of(&pod.metadata).is_some());
+            Ok(ours.map(ResourceExt::name_any).collect())
         }
         Resource::Contexts | Resource::Clusters | Resource::Users => Ok(Vec::new()),
         Resource::Containers | Resource::Holds | Resource::Revisions => {
@@ -94,6 +84,10 @@ pub(super) async fn of(
             Ok(containers.map(|name| format!("{name}=")).collect())
         }
     }
+}
+
+fn names<K: kube::Resource + Clone>(found: &ObjectList<K>) -> impl Iterator<Item = String> {
+    found.iter().map(ResourceExt::name_any)
 }
 
 /// The names of the objects with such a status.

@@ -1,5 +1,5 @@
-use super::arguments::{Resource, cluster_flags, deployment};
-use super::{Completion, cluster, completion, connect, offered};
+use super::{Completion, Line, Resource, cluster, connect, offered};
+use crate::testing::condition;
 use crate::testing::fixture::Fixture;
 
 fn words(line: &str) -> Vec<String> {
@@ -7,7 +7,11 @@ fn words(line: &str) -> Vec<String> {
 }
 
 fn at(line: &str) -> Completion {
-    completion(&crate::command(), &words(line)).0
+    completion(line).0
+}
+
+fn completion(line: &str) -> (Completion, String) {
+    Line::of(&crate::command(), &words(line)).completion()
 }
 
 fn has(line: &str, word: &str) -> bool {
@@ -21,7 +25,7 @@ fn commands_flags_and_values_come_from_the_definitions() {
     assert!(has("get -o ", "yaml") && has("get --output=", "yaml"));
     assert!(has("set ", "image"));
     assert!(has("status web --until ", "held"));
-    assert_eq!(completion(&crate::command(), &words("get --output=y")).1, "--output=");
+    assert_eq!(completion("get --output=y").1, "--output=");
     assert_eq!(at("order web --replicas "), Completion::Nothing);
     assert_eq!(at("convert -f "), Completion::Files);
 }
@@ -51,48 +55,29 @@ fn names_come_from_the_cluster() {
         assert_eq!(at(line), Completion::Cluster(resource), "{line}");
     }
     assert_eq!(at("get web "), Completion::Nothing);
-    assert_eq!(completion(&crate::command(), &words("get od/w")).1, "od/");
+    assert_eq!(completion("get od/w").1, "od/");
 }
 
 #[test]
 fn the_cluster_is_that_of_the_flags_on_the_line() {
-    let line = words("-n shop resume --context=prod od/web --timeout 5s --hold ");
-    assert_eq!(cluster_flags(&line), ["-n", "shop", "--context=prod"]);
-    let found = connect(&line);
+    let definition = crate::command();
+    let words = words("-n shop resume --context=prod od/web --timeout 5s --hold ");
+    let line = Line::of(&definition, &words);
+    assert_eq!(line.cluster, ["-n", "shop", "--context=prod"]);
+    let found = connect(&line.cluster);
     assert_eq!((found.namespace.as_deref(), found.context.as_deref()), (Some("shop"), Some("prod")));
-    assert_eq!(deployment(&crate::command(), &line).as_deref(), Some("web"));
-    assert_eq!(deployment(&crate::command(), &words("set image web w")).as_deref(), Some("web"));
+    assert_eq!(line.deployment().as_deref(), Some("web"));
+    let words = ["set", "image", "web", "w"].map(str::to_owned);
+    assert_eq!(Line::of(&definition, &words).deployment().as_deref(), Some("web"));
 }
 
 #[test]
 fn only_candidates_that_no_shell_interprets_are_offered() {
     let safe = ["app=", "canary@2", "eks:eu/web", "node.usage", "shop", "team-*", "web_2"];
-    let hostile = [
-        "x;touch${IFS}owned",
-        "$(id)",
-        "`id`",
-        "a b",
-        "a|b",
-        "a&b",
-        "a>b",
-        "a\nb",
-        "a\tb",
-        "a'b",
-        "a\"b",
-        "a\\b",
-        "!1",
-        "~",
-        "#",
-        "{a,b}",
-        "[a]",
-        "a?",
-        "größe",
-        "\u{202e}a",
-        "a\0b",
-        "a%b",
-        "a+b",
-    ];
-    let found = safe.iter().chain(&hostile).map(|name| (*name).to_owned()).collect();
+    let hostile =
+        "x;touch${IFS}owned $(id) `id` a|b a&b a>b a'b a\"b a\\b !1 ~ # {a,b} [a] a? größe \u{202e}a a%b a+b";
+    let blanks = ["a b", "a\nb", "a\tb", "a\0b"];
+    let found = safe.into_iter().chain(hostile.split(' ')).chain(blanks).map(str::to_owned).collect();
     assert_eq!(offered(found, "", ""), safe);
 }
 
@@ -137,9 +122,6 @@ fn a_blocked_rollout_completes_its_pause_point() {
     let holds = |status: &serde_json::Value| cluster::holds(&serde_json::from_value(status.clone()).unwrap());
     // Only once the condition says so.
     assert!(holds(&status).is_empty());
-    status["conditions"] = serde_json::json!([{
-        "type": "Stalled", "status": "True", "reason": "Blocked", "message": "why",
-        "lastTransitionTime": now, "lastUpdateTime": now,
-    }]);
+    status["conditions"] = serde_json::json!([condition("Stalled", "True", "Blocked", "why")]);
     assert_eq!(holds(&status), ["canary@2"]);
 }

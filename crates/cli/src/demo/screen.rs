@@ -177,27 +177,12 @@ impl Screen {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::{Frames, Message, Screen, Style};
-
-    #[derive(Clone, Default)]
-    struct Out(Arc<Mutex<Vec<u8>>>);
-
-    impl std::io::Write for Out {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::testing::Written;
 
     #[test]
     fn the_introduction_stays_above_the_tree() {
-        let out = Out::default();
+        let out = Written::default();
         let frames = Some(Frames::default());
         let mut screen =
             Screen { out: Box::new(out.clone()), style: Style::default(), frames, attended: false };
@@ -205,7 +190,7 @@ mod tests {
         for number in 1..=9 {
             screen.say(&format!("message {number}")).unwrap();
         }
-        let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
+        let text = out.text();
         let (introduction, drawn) = text.split_once('\n').unwrap();
         assert_eq!(introduction, "A cluster in memory.");
         // Each frame moves up by the lines of the frame before, at most three messages.

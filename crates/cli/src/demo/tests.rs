@@ -1,25 +1,10 @@
-use std::io::Write;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ordereddeployment_kubernetes::{Clock, Names};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config};
 
 use super::{DemoOptions, Screen, run};
-
-/// A writer that keeps the output.
-#[derive(Clone, Default)]
-struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
-
-impl Write for SharedBuffer {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
+use crate::testing::Written;
 
 #[tokio::test(start_paused = true)]
 async fn the_demo_pauses_at_its_pause_point_resumes_and_deletes_pods_in_order() {
@@ -31,9 +16,9 @@ async fn the_demo_pauses_at_its_pause_point_resumes_and_deletes_pods_in_order() 
         before_change: Duration::from_secs(1),
         at_pause: Duration::from_secs(1),
     };
-    let buffer = SharedBuffer::default();
+    let buffer = Written::default();
     run(options, Screen::lines(Box::new(buffer.clone()))).await.unwrap();
-    let text = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
+    let text = buffer.text();
     let lines: Vec<&str> = text.lines().collect();
     let index = |part: &str| {
         lines.iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {text}"))

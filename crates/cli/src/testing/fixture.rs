@@ -8,9 +8,9 @@ use kube_runtime::wait::await_condition;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_kubernetes::{Clock, Names};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config};
+use ordereddeployment_wire::Family;
 use serde_json::{Value, json};
 
-use crate::client::reader::Reader;
 use crate::client::{Connection, DryRun};
 use crate::embedded::Embedded;
 use crate::view::overview::Overview;
@@ -78,8 +78,7 @@ impl Fixture {
     }
 
     pub(crate) async fn overview(&self) -> Overview {
-        let reader = Reader::new(&self.connection.client, "default");
-        Overview::of(&reader.one("web", self.connection.clock.now()).await.unwrap(), "node.usage")
+        Overview::of(&self.connection.state(Family::Ordered, "web").await.unwrap(), "node.usage")
     }
 
     /// The names of the pods that have a place, in order.

@@ -190,18 +190,14 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::Phase;
-    use crate::testing::{observed_state, paused_before, pod};
+    use crate::testing::{condition, observed_state, paused_before, pod};
 
     fn phase(status: &Value) -> Phase {
         Phase::of(&observed_state(4, "web:2", status, &[]).deployment)
     }
 
     fn with(type_: &str, status: &str, reason: &str) -> Value {
-        let now = "2030-01-01T12:00:00Z";
-        json!({"observedGeneration": 2, "conditions": [{
-            "type": type_, "status": status, "reason": reason, "message": "why",
-            "lastTransitionTime": now, "lastUpdateTime": now,
-        }]})
+        json!({"observedGeneration": 2, "conditions": [condition(type_, status, reason, "why")]})
     }
 
     #[test]

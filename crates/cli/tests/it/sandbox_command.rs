@@ -1,17 +1,17 @@
-//! Tests `sandbox` and the other commands on it as processes, as in two terminals.
+//! Tests `sandbox` as a process. The tutorial (`e2e/scenarios`) runs the other commands on it.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config, ResourceExt};
+use kube::{Api, Client, Config};
 use kube_runtime::wait::await_condition;
-use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
+use ordereddeployment_api::OrderedDeployment;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -40,18 +40,6 @@ impl Running {
             assert_ne!(out.read_line(&mut output).unwrap(), 0, "it ended: {output}");
         }
         Self { home, process, output }
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        tokio::task::block_in_place(|| {
-            command(self.home.path(), arguments).args(["--kubeconfig", "sandbox.yaml"]).output().unwrap()
-        })
-    }
-
-    fn ok(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
     }
 
     async fn client(&self) -> Client {
@@ -86,24 +74,6 @@ fn command(home: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn is_true(type_: &'static str) -> impl Fn(Option<&OrderedDeployment>) -> bool {
-    move |found| {
-        let Some(found) = found else { return false };
-        let Some(status) = &found.status else { return false };
-        status.observed_generation == found.metadata.generation
-            && status.condition(type_).is_some_and(|condition| condition.status == ConditionStatus::True)
-    }
-}
-
-async fn until(api: &Api<OrderedDeployment>, type_: &'static str) -> OrderedDeployment {
-    let reached = await_condition(api.clone(), "web", is_true(type_));
-    tokio::time::timeout(LIMIT, reached)
-        .await
-        .unwrap_or_else(|_| panic!("{type_} was not reached"))
-        .unwrap()
-        .unwrap()
-}
-
 fn web() -> OrderedDeployment {
     serde_json::from_value(json!({
         "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": {"name": "web"},
@@ -132,64 +102,6 @@ fn logs_have_no_colours_when_the_standard_error_is_no_terminal() {
     process.kill().unwrap();
     process.wait().unwrap();
     assert!(line.contains("INFO") && !line.contains('\x1b'), "{line:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollout_is_shown_ordered_and_resumed_from_another_terminal() {
-    let sandbox = Running::start(&["--ready-delay", "10ms", "--termination-delay", "10ms"]);
-    let client = sandbox.client().await;
-    let deployments: Api<OrderedDeployment> = Api::default_namespaced(client.clone());
-    deployments.create(&PostParams::default(), &web()).await.unwrap();
-    until(&deployments, "Complete").await;
-    let pods: Api<Pod> = Api::default_namespaced(client);
-    let names: Vec<String> =
-        pods.list(&ListParams::default()).await.unwrap().iter().map(ResourceExt::name_any).collect();
-    let annotate = async |name: &str, annotations: serde_json::Value| {
-        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-        pods.patch(name, &PatchParams::default(), &patch).await.unwrap();
-    };
-    annotate(&names[1], json!({"ordereddeployment.io/delete-priority": "5"})).await;
-    annotate(
-        &names[2],
-        json!({"ordereddeployment.io/delete-priority": "3", "ordereddeployment.io/pause-point": "before"}),
-    )
-    .await;
-    let order = sandbox.ok(&["order", "web"]);
-    let places: Vec<usize> = names.iter().map(|name| order.find(name.as_str()).unwrap()).collect();
-    assert!(places[1] < places[2] && places[2] < places[0], "{order}");
-    let preview = sandbox.ok(&["order", "web", "--replicas", "2"]);
-    let (going, staying) = preview.split_once("would stay").unwrap();
-    assert!(
-        going.contains(&names[1]) && staying.contains(&names[0]) && staying.contains(&names[2]),
-        "{preview}"
-    );
-
-    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "web:2"}]}}}});
-    deployments.patch("web", &PatchParams::default(), &Patch::Merge(image)).await.unwrap();
-    let held = until(&deployments, "Held").await.status.unwrap().hold.unwrap();
-    assert_eq!(held.pod, names[2]);
-    let tree = sandbox.ok(&["get", "web"]);
-    assert!(tree.contains(&format!("paused at pause point {} (before)", names[2])), "{tree}");
-    assert!(
-        tree.contains(&format!(
-            "resume with: kubectl ordered resume web {} --kubeconfig sandbox.yaml",
-            names[2]
-        )),
-        "{tree}"
-    );
-    assert_eq!(sandbox.ok(&["get"]).lines().next(), tree.lines().next());
-
-    let wrong = sandbox.run(&["resume", "web", "--hold", &format!("{}@1", names[2])]);
-    assert_eq!(wrong.status.code(), Some(1));
-    let unseen = sandbox.run(&["resume", "web"]);
-    assert_eq!(unseen.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&unseen.stderr).contains(&format!("resume web {}", names[2])));
-    let output = sandbox.ok(&["resume", "web", &names[2]]);
-    assert!(output.contains(&format!("passed {}", held.id)), "{output}");
-    until(&deployments, "Complete").await;
-    assert!(sandbox.ok(&["resume", "web", "--hold", &held.id]).contains("is already passed"));
-    assert_eq!(sandbox.run(&["resume", "web"]).status.code(), Some(1));
-    assert!(sandbox.terminate(), "it did not end well");
 }
 
 #[test]

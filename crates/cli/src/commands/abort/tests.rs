@@ -1,13 +1,11 @@
 use std::time::Duration;
 
-use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::OrderedDeploymentStatus;
 use serde_json::json;
 
 use super::{abort, abortable, result};
 use crate::commands::resume::{ResumeTarget, resume};
 use crate::commands::retry::retry;
-use crate::exit::{self, Exit};
 use crate::testing::{self, fixture::Fixture};
 use crate::view::phase::Phase;
 
@@ -89,19 +87,4 @@ fn an_abort_under_spec_paused_says_that_no_pod_is_replaced() {
     let status = serde_json::from_value(testing::aborted()).unwrap();
     let text = result(WEB, 2, &status, true).unwrap();
     assert!(text.contains("until `kubectl ordered unpause web -n shop`"), "{text}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timeout_has_its_own_exit_code_and_the_request_stays() {
-    let fixture = Fixture::without_controller().await;
-    let rollout = status(&json!({})).rollout;
-    let patch = Patch::Merge(json!({"status": {"rollout": rollout}}));
-    fixture.api().patch_status("web", &PatchParams::default(), &patch).await.unwrap();
-    let asked = abort(&fixture.connection, "web", None, None).await.unwrap();
-    assert!(asked.starts_with("web: abort of revision 4 requested\n`kubectl ordered get web`"), "{asked}");
-    let error = abort(&fixture.connection, "web", None, LIMIT).await.unwrap_err();
-    assert_eq!(exit::of_error(&error), Exit::TimedOut);
-    let error = error.to_string();
-    assert!(error.contains("handle the abort of revision 4 (30 s)\nhint: "), "{error}");
-    assert_eq!(fixture.api().get("web").await.unwrap().status.unwrap().abort_requested, Some(4));
 }

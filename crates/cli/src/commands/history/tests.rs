@@ -3,10 +3,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::history;
+use crate::client::output::Output;
 use crate::commands::abort::abort;
 use crate::commands::resume::{ResumeTarget, resume};
 use crate::commands::retry::retry;
-use crate::output::Output;
 use crate::terminal::style::Style;
 use crate::testing::fixture::Fixture;
 

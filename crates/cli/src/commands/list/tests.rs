@@ -1,6 +1,6 @@
 use super::{Options, Waiting, reason, table};
 use crate::terminal::style::Style;
-use crate::testing::{aborted, at_declared, at_revision, observed_state, paused_before, pod};
+use crate::testing::{aborted, at_declared, at_revision, condition, observed_state, paused_before, pod};
 
 #[test]
 fn each_object_has_a_line_with_its_state() {
@@ -17,34 +17,17 @@ fn each_object_has_a_line_with_its_state() {
         all.push(deployment);
     }
     let now = "2030-01-01T12:00:00Z".parse().unwrap();
-    let mut text = table(
-        &all,
-        &Waiting::new(),
-        now,
-        Options { namespaces: true, wide: true, style: Style::default(), width: None },
-    );
-    text.push('\n');
-    text.push_str(&table(
-        &all,
-        &Waiting::new(),
-        now,
-        Options { namespaces: false, wide: false, style: Style::default(), width: None },
-    ));
-    text.push('\n');
-    let unicode = Style { color: false, unicode: true };
-    text.push_str(&table(
-        &all,
-        &Waiting::new(),
-        now,
-        Options { namespaces: true, wide: false, style: unicode, width: Some(80) },
-    ));
-    text.push('\n');
-    text.push_str(&table(
-        &all,
-        &Waiting::new(),
-        now,
-        Options { namespaces: false, wide: false, style: unicode, width: Some(60) },
-    ));
+    let drawn = |namespaces, wide, unicode, width| {
+        let style = Style { color: false, unicode };
+        table(&all, &Waiting::new(), now, Options { namespaces, wide, style, width })
+    };
+    let text = [
+        drawn(true, true, false, None),
+        drawn(false, false, false, None),
+        drawn(true, false, true, Some(80)),
+        drawn(false, false, true, Some(60)),
+    ]
+    .join("\n");
     insta::assert_snapshot!(text);
 }
 
@@ -82,10 +65,8 @@ fn a_failure_and_a_pending_pod_have_a_reason() {
     let waiting: Waiting = reason(&pending).into_iter().collect();
     let time = "2030-01-01T12:00:00Z";
     let mut failed = at_revision(2);
-    failed["conditions"] = serde_json::json!([{
-        "type": "Stalled", "status": "True", "reason": "TemplateRefused", "message": "The API server refuses pods",
-        "lastTransitionTime": time, "lastUpdateTime": time,
-    }]);
+    failed["conditions"] =
+        serde_json::json!([condition("Stalled", "True", "TemplateRefused", "The API server refuses pods")]);
     let all =
         [at_revision(2), failed].map(|status| (*observed_state(4, "web:2", &status, &[]).deployment).clone());
     let options =

@@ -32,7 +32,10 @@ fn in_a_rollout_only_the_old_pods_are_in_the_order() {
 #[test]
 fn a_scale_down_deletes_the_first_pods_of_the_order_whatever_their_pause_points() {
     let state = observed_state(4, "web:1", &at_revision(1), &four());
-    insta::assert_snapshot!(preview(&state, &overview(&state), 2, PLAIN).unwrap());
+    let scaled = |replicas| preview(&state, &overview(&state), replicas, PLAIN).unwrap();
+    insta::assert_snapshot!(scaled(2));
+    assert!(scaled(5).contains("would delete no pod: not a scale-down"), "{}", scaled(5));
+    assert!(scaled(0).contains("would delete 4 pods"), "{}", scaled(0));
 }
 
 #[test]
@@ -48,19 +51,6 @@ fn a_scale_down_of_a_paused_rollout_deletes_the_pod_of_the_pause_point_last() {
     let (going, staying) = text.split_once("would stay").unwrap();
     assert!(!going.contains("cccccccc") && staying.contains("cccccccc"), "{text}");
     assert!(text.contains("would delete 2 pods"), "{text}");
-}
-
-#[test]
-fn scaling_up_deletes_nothing() {
-    let state = observed_state(4, "web:1", &at_revision(1), &four());
-    let text = preview(&state, &overview(&state), 5, PLAIN).unwrap();
-    assert!(text.contains("would delete no pod: not a scale-down"), "{text}");
-}
-
-#[test]
-fn scaling_to_zero_deletes_all_pods() {
-    let state = observed_state(4, "web:1", &at_revision(1), &four());
-    assert!(preview(&state, &overview(&state), 0, PLAIN).unwrap().contains("would delete 4 pods"));
 }
 
 #[test]

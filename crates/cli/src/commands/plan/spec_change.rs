@@ -8,6 +8,7 @@ use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentSpec, validate};
 use serde_json::{Map, Value, json};
 
 use crate::client::quoted;
+use crate::commands::set::replace_images;
 
 /// The annotation of `kubectl apply`.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -18,24 +19,8 @@ const KIND: &str = "OrderedDeployment";
 pub(super) struct SpecChange {
     pub(super) manifest: Option<Value>,
     pub(super) replicas: Option<i32>,
-    pub(super) images: Vec<Image>,
-}
-
-/// A new image for a container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Image {
-    container: String,
-    image: String,
-}
-
-/// Parses `container=image`, as `kubectl set image` does.
-pub(super) fn image(text: &str) -> Result<Image, String> {
-    match text.split_once('=') {
-        Some((container, image)) if !container.is_empty() && !image.is_empty() => {
-            Ok(Image { container: container.to_owned(), image: image.to_owned() })
-        }
-        _ => Err("give a container and its image, such as web=nginx:1.29".to_owned()),
-    }
+    /// Containers with their new images.
+    pub(super) images: Vec<(String, String)>,
 }
 
 /// The OrderedDeployment of a manifest, in YAML or JSON.
@@ -110,7 +95,7 @@ impl SpecChange {
             (None, Some(count), []) => Some(format!("kubectl scale od {name} --replicas={count}{flags}")),
             (None, None, images @ [_, ..]) => {
                 let images: Vec<String> =
-                    images.iter().map(|one| quoted(&format!("{}={}", one.container, one.image))).collect();
+                    images.iter().map(|(container, image)| quoted(&format!("{container}={image}"))).collect();
                 Some(format!("kubectl ordered set image {name} {}{flags}", images.join(" ")))
             }
             _ => None,
@@ -128,9 +113,7 @@ impl SpecChange {
         if let Some(replicas) = self.replicas {
             spec["replicas"] = json!(replicas);
         }
-        for image in &self.images {
-            image.set(&mut spec["template"]["spec"])?;
-        }
+        replace_images(&mut spec["template"], &self.images, "the template")?;
         let mut deployment = current.clone();
         deployment.spec = serde_json::from_value(spec).context("the API server would reject this: spec")?;
         if deployment.spec.selector != current.spec.selector {
@@ -153,27 +136,6 @@ pub(super) fn refuse_invalid(spec: &OrderedDeploymentSpec) -> Result<()> {
     }
     let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
     bail!("the API server would reject this: {}", all.join("; "))
-}
-
-impl Image {
-    fn set(&self, pod: &mut Value) -> Result<()> {
-        let mut known = Vec::new();
-        let mut found = false;
-        for list in ["initContainers", "containers"] {
-            for container in pod[list].as_array_mut().into_iter().flatten() {
-                let name = container["name"].as_str().unwrap_or_default().to_owned();
-                if self.container == name || self.container == "*" {
-                    container["image"] = json!(self.image);
-                    found = true;
-                }
-                known.push(name);
-            }
-        }
-        if !found {
-            bail!("the template has no container {:?}\nhint: it has {}", self.container, known.join(", "));
-        }
-        Ok(())
-    }
 }
 
 /// The three-way merge of `kubectl apply` for custom resources: fields of the manifest override current ones, and

@@ -11,10 +11,11 @@ use crate::commands::abort::abort;
 use crate::commands::mark::{Marks, Side, mark};
 use crate::commands::pause::set;
 use crate::commands::restart::restart;
+use crate::commands::retry::retry;
 use crate::commands::set::set_image;
 use crate::exit::{self, Exit};
 use crate::testing::fixture::Fixture;
-use crate::testing::{aborted, at_declared, observed_state, paused_before, pod};
+use crate::testing::{aborted, at_declared, condition, observed_state, paused_before, pod};
 
 fn paused() -> OrderedDeploymentStatus {
     serde_json::from_value(paused_before(&pod("web:1", "cccccccc", "n2"))).unwrap()
@@ -23,24 +24,49 @@ fn paused() -> OrderedDeploymentStatus {
 const WEB: (&str, &str) = ("web", " -n shop");
 const ID: &str = "web-5d9c7b8c4d-cccccccc@2";
 
-#[test]
-fn the_current_pause_point_is_requested_by_its_id() {
-    assert_eq!(
-        request(WEB, &paused(), ResumeTarget::Current, None).unwrap(),
-        ResumeRequest::Write(ID.to_owned())
-    );
-    assert_eq!(
-        request(WEB, &paused(), ResumeTarget::Hold(ID), None).unwrap(),
-        ResumeRequest::Write(ID.to_owned())
-    );
+/// The id that a request writes; else its error.
+fn written(
+    status: &OrderedDeploymentStatus,
+    target: ResumeTarget<'_>,
+    point: Option<&RequestedPoint>,
+) -> String {
+    match request(WEB, status, target, point) {
+        Ok(ResumeRequest::Write(id)) => id,
+        Ok(ResumeRequest::AlreadyPassed(id)) => format!("{id} is passed"),
+        Err(error) => error.to_string(),
+    }
 }
 
-fn condition(type_: &str, status: &str, reason: &str) -> serde_json::Value {
-    let time = "2030-01-01T11:51:00Z";
-    json!({
-        "type": type_, "status": status, "reason": reason, "message": format!("{reason} at the pause point."),
-        "lastTransitionTime": time, "lastUpdateTime": time,
-    })
+#[test]
+fn a_request_names_its_pause_point_and_fits_the_state() {
+    use ResumeTarget::{All, Current, Hold};
+    let running = OrderedDeploymentStatus { hold: None, ..paused() };
+    let aborted: OrderedDeploymentStatus = serde_json::from_value(aborted()).unwrap();
+    for (status, target, said) in [
+        (paused(), Current, ID),
+        (paused(), Hold(ID), ID),
+        (paused(), All, "*@2"),
+        (running.clone(), Current, "web is not paused at a pause point"),
+        (running, All, "web is not paused at a pause point"),
+        // Another revision, another object, no pause point.
+        (
+            paused(),
+            Hold("web-5d9c7b8c4d-cccccccc@1"),
+            "web is not paused at web-5d9c7b8c4d-cccccccc@1, but at pause point",
+        ),
+        (paused(), Hold("other-5d9c7b8c4d-dddddddd@2"), ID),
+        (paused(), Hold("web"), ID),
+        (
+            aborted.clone(),
+            Current,
+            "web is aborted: its rollout cannot be resumed\nhint: start it again with `kubectl ordered retry web -n shop`",
+        ),
+        (aborted.clone(), All, "web is aborted"),
+        (aborted, Hold("canary@2"), "web is aborted"),
+    ] {
+        let found = written(&status, target, None);
+        assert!(found.contains(said), "{target:?}: {found}");
+    }
 }
 
 /// A rollout that cannot reach its pause point; the condition says so.
@@ -48,7 +74,10 @@ fn blocked() -> OrderedDeploymentStatus {
     serde_json::from_value(json!({
         "rollout": {"revision": 2, "templateHash": "7f6d9b8c4d", "replicas": 4},
         "blocked": {"id": ID, "since": "2030-01-01T11:50:00Z"},
-        "conditions": [condition("Stalled", "True", "Blocked"), condition("Complete", "False", "RolloutInProgress")],
+        "conditions": [
+            condition("Stalled", "True", "Blocked", "Blocked at the pause point."),
+            condition("Complete", "False", "RolloutInProgress", ""),
+        ],
     }))
     .unwrap()
 }
@@ -60,14 +89,8 @@ fn a_blocked_rollout_is_resumed_by_id_only_and_a_plain_resume_lists_the_options(
     for part in ["web is not paused", "Blocked at the pause point.", by_name.as_str(), "undo web -n shop"] {
         assert!(error.contains(part), "{part}: {error}");
     }
-    assert_eq!(
-        request(WEB, &blocked(), ResumeTarget::Hold(ID), None).unwrap(),
-        ResumeRequest::Write(ID.to_owned())
-    );
-    assert_eq!(
-        request(WEB, &blocked(), ResumeTarget::All, None).unwrap(),
-        ResumeRequest::Write("*@2".to_owned())
-    );
+    assert_eq!(written(&blocked(), ResumeTarget::Hold(ID), None), ID);
+    assert_eq!(written(&blocked(), ResumeTarget::All, None), "*@2");
     // Only once the condition says so, and only at this pause point.
     let early = OrderedDeploymentStatus { conditions: None, ..blocked() };
     let view = observed_state(4, "web:2", &json!({}), &[pod("web:1", "cccccccc", "n2")]).pods.remove(0);
@@ -76,67 +99,20 @@ fn a_blocked_rollout_is_resumed_by_id_only_and_a_plain_resume_lists_the_options(
 }
 
 #[test]
-fn all_requests_the_pause_points_of_the_current_rollout() {
-    assert_eq!(
-        request(WEB, &paused(), ResumeTarget::All, None).unwrap(),
-        ResumeRequest::Write("*@2".to_owned())
-    );
-}
-
-#[test]
-fn a_rollout_that_is_not_paused_is_not_resumed() {
-    let status = OrderedDeploymentStatus { hold: None, ..paused() };
-    for which in [ResumeTarget::Current, ResumeTarget::All] {
-        let error = request(WEB, &status, which, None).unwrap_err().to_string();
-        assert!(error.contains("web is not paused at a pause point"), "{error}");
-    }
-}
-
-#[test]
 fn a_second_resume_of_a_passed_pause_point_writes_nothing() {
     let mut status = paused();
     let hold = status.hold.take().unwrap();
     status.rollout.as_mut().unwrap().points = None;
     // Its pod is replaced.
-    assert_eq!(
-        request(WEB, &status, ResumeTarget::Hold(ID), None).unwrap(),
-        ResumeRequest::AlreadyPassed(ID.to_owned())
-    );
+    let passed = format!("{ID} is passed");
+    assert_eq!(written(&status, ResumeTarget::Hold(ID), None), passed);
     // Its pod exists, and the point is stored as passed.
     let view = observed_state(4, "web:2", &json!({}), &[pod("web:1", "cccccccc", "n2")]).pods.remove(0);
     let view = RequestedPoint::Pod(Box::new((*view).clone()));
     assert!(request(WEB, &status, ResumeTarget::Hold(ID), Some(&view)).is_err());
-    let passed = json!([{"id": hold.id, "by": "Resume", "podUID": "x", "resumedAt": "2030-01-01T12:00:00Z"}]);
-    status.passed = serde_json::from_value(passed).unwrap();
-    assert_eq!(
-        request(WEB, &status, ResumeTarget::Hold(ID), Some(&view)).unwrap(),
-        ResumeRequest::AlreadyPassed(ID.to_owned())
-    );
-}
-
-#[test]
-fn another_pause_point_and_another_revision_are_refused() {
-    for wrong in ["web-5d9c7b8c4d-cccccccc@1", "other-5d9c7b8c4d-dddddddd@2", "web"] {
-        let error = request(WEB, &paused(), ResumeTarget::Hold(wrong), None).unwrap_err().to_string();
-        assert!(error.contains(ID), "{error}");
-    }
-}
-
-#[test]
-fn an_ignored_request_is_an_error_and_the_next_pause_point_is_not() {
-    let before = paused().hold.unwrap();
-    assert!(result(WEB, ID, Some(&before), &paused(), false).is_err());
-    let mut next = paused();
-    let hold = next.hold.as_mut().unwrap();
-    hold.pod = "web-5d9c7b8c4d-dddddddd".to_owned();
-    hold.id = "web-5d9c7b8c4d-dddddddd@2".to_owned();
-    let output = result(WEB, ID, Some(&before), &next, false).unwrap();
-    assert!(
-        output.contains("now paused at pause point web-5d9c7b8c4d-dddddddd (web-5d9c7b8c4d-dddddddd@2)"),
-        "{output}"
-    );
-    next.hold = None;
-    assert!(result(WEB, ID, Some(&before), &next, false).unwrap().contains("the rollout continues"));
+    let stored = json!([{"id": hold.id, "by": "Resume", "podUID": "x", "resumedAt": "2030-01-01T12:00:00Z"}]);
+    status.passed = serde_json::from_value(stored).unwrap();
+    assert_eq!(written(&status, ResumeTarget::Hold(ID), Some(&view)), passed);
 }
 
 #[test]
@@ -161,24 +137,32 @@ fn the_next_command_depends_on_the_state() {
 #[tokio::test(start_paused = true)]
 async fn a_timeout_has_its_own_exit_code_and_the_request_stays() {
     let fixture = Fixture::without_controller().await;
-    let status = json!({"status": paused_before(&pod("web:1", "cccccccc", "n2"))});
-    fixture.api().patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
-    let asked = resume(&fixture.connection, "web", ResumeTarget::Current, None).await.unwrap();
-    assert!(
-        asked.starts_with(&format!("web: resume of {ID} requested\n`kubectl ordered get web`")),
-        "{asked}"
-    );
-    let limit = Some(Duration::from_secs(30));
-    let error = resume(&fixture.connection, "web", ResumeTarget::Current, limit).await.unwrap_err();
-    assert_eq!(exit::of_error(&error), Exit::TimedOut);
-    let error = error.to_string();
-    assert!(
-        error.contains("timed out waiting for the controller to handle the resume of")
-            && error.contains("(30 s)\nhint: "),
-        "{error}"
-    );
-    let stored = fixture.api().get("web").await.unwrap().status.unwrap().resume_requested;
-    assert_eq!(stored.as_deref(), Some(ID));
+    let connection = &fixture.connection;
+    let from = json!({"revision": 1, "templateHash": "5d9c7b8c4d"});
+    let mut held = paused_before(&pod("web:1", "cccccccc", "n2"));
+    held["rollout"]["from"] = from;
+    for (verb, status, what) in [
+        ("resume", held.clone(), format!("resume of {ID}")),
+        ("abort", held, "abort of revision 2".to_owned()),
+        ("retry", aborted(), "retry of revision 2".to_owned()),
+    ] {
+        let patch = Patch::Merge(json!({"status": status}));
+        fixture.api().patch_status("web", &PatchParams::default(), &patch).await.unwrap();
+        let request = async |limit| match verb {
+            "resume" => resume(connection, "web", ResumeTarget::Current, limit).await,
+            "abort" => abort(connection, "web", None, limit).await,
+            _ => retry(connection, "web", None, limit).await,
+        };
+        let asked = request(None).await.unwrap();
+        assert!(asked.starts_with(&format!("web: {what} requested\n`kubectl ordered get web`")), "{asked}");
+        let error = request(Some(Duration::from_secs(30))).await.unwrap_err();
+        assert_eq!(exit::of_error(&error), Exit::TimedOut);
+        let waited = format!("timed out waiting for the controller to handle the {what} (30 s)\nhint: ");
+        assert!(error.to_string().contains(&waited), "{error}");
+    }
+    let stored = fixture.api().get("web").await.unwrap().status.unwrap();
+    assert_eq!(stored.resume_requested.as_deref(), Some(ID));
+    assert_eq!((stored.abort_requested, stored.retry_requested), (Some(2), Some(2)));
 }
 
 fn declared() -> OrderedDeploymentStatus {
@@ -214,8 +198,7 @@ fn a_declared_point_is_passed_by_its_id_and_only_once() {
     let canary = RequestedPoint::Declared("canary".to_owned());
     let hold = ResumeTarget::Hold("canary@2");
     for target in [ResumeTarget::Current, hold] {
-        let asked = request(WEB, &declared(), target, None).unwrap();
-        assert_eq!(asked, ResumeRequest::Write("canary@2".to_owned()));
+        assert_eq!(written(&declared(), target, None), "canary@2");
     }
     let mut status = OrderedDeploymentStatus { hold: None, ..declared() };
     // It is ahead.
@@ -224,8 +207,7 @@ fn a_declared_point_is_passed_by_its_id_and_only_once() {
     status.rollout.as_mut().unwrap().points = None;
     status.passed =
         serde_json::from_value(json!([{"id": "canary@2", "resumedAt": "2030-01-01T12:00:00Z"}])).unwrap();
-    let asked = request(WEB, &status, hold, Some(&canary)).unwrap();
-    assert_eq!(asked, ResumeRequest::AlreadyPassed("canary@2".to_owned()));
+    assert_eq!(written(&status, hold, Some(&canary)), "canary@2 is passed");
     // It was passed by another rollout.
     assert!(request(WEB, &status, ResumeTarget::Hold("canary@1"), Some(&canary)).is_err());
     // The group of another zone is not passed.
@@ -237,25 +219,15 @@ fn a_declared_point_is_passed_by_its_id_and_only_once() {
 fn all_ends_a_suspension_and_a_plain_resume_says_how() {
     let mut status: OrderedDeploymentStatus = OrderedDeploymentStatus { hold: None, ..paused() };
     status.conditions =
-        serde_json::from_value(json!([condition("Complete", "True", "RolloutComplete")])).unwrap();
+        serde_json::from_value(json!([condition("Complete", "True", "RolloutComplete", "")])).unwrap();
     assert!(request(WEB, &status, ResumeTarget::All, None).is_err());
     status.replicas = Some(0);
-    let asked = request(WEB, &status, ResumeTarget::All, None).unwrap();
-    assert_eq!(asked, ResumeRequest::Write("*@2".to_owned()));
+    assert_eq!(written(&status, ResumeTarget::All, None), "*@2");
     let error = request(WEB, &status, ResumeTarget::Current, None).unwrap_err().to_string();
     assert!(
         error.contains("suspended at 0 replicas") && error.contains("resume web --all -n shop"),
         "{error}"
     );
-}
-
-#[test]
-fn an_aborted_rollout_is_not_resumed() {
-    let status = serde_json::from_value(aborted()).unwrap();
-    for target in [ResumeTarget::Current, ResumeTarget::All, ResumeTarget::Hold("canary@2")] {
-        let error = request(WEB, &status, target, None).unwrap_err().to_string();
-        assert!(error.contains("web is aborted") && error.contains("retry web -n shop"), "{error}");
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{pair, replace, set_image};
+use super::{pair, replace_images, set_image};
 use crate::testing::fixture::Fixture;
 
 fn images(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -24,8 +24,7 @@ async fn the_images_of_named_containers_change_and_a_rollout_starts() {
 #[tokio::test(start_paused = true)]
 async fn a_template_that_another_client_has_changed_is_not_overwritten() {
     let fixture = Fixture::start().await;
-    let reader = crate::client::reader::Reader::new(&fixture.connection.client, "default");
-    let state = reader.one("web", fixture.connection.clock.now()).await.unwrap();
+    let state = fixture.connection.state(ordereddeployment_wire::Family::Ordered, "web").await.unwrap();
     fixture.image("web:other").await;
     let template = ordereddeployment_api::Template::new(&json!({}));
     let change = crate::commands::template_change::TemplateChange {
@@ -44,7 +43,7 @@ fn a_star_is_all_containers_and_the_last_value_counts() {
     let mut template = json!({"spec": {
         "containers": [{"name": "a", "image": "x"}, {"name": "b"}], "initContainers": [{"name": "i", "image": "y"}],
     }});
-    let output = replace(&mut template, &images(&[("*", "n"), ("a", "m")]), "web").unwrap();
+    let output = replace_images(&mut template, &images(&[("*", "n"), ("a", "m")]), "web").unwrap();
     assert_eq!(output, ["i from y to n", "a from x to m", "b from none to n"]);
 }
 

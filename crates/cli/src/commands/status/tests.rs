@@ -4,7 +4,7 @@ use super::{Until, evaluate, points_left};
 use crate::commands::mark::{Marks, Side, mark};
 use crate::exit::Exit;
 use crate::testing::fixture::{Fixture, without_names};
-use crate::testing::{aborted, at_declared, at_revision, observed_state, paused_before, pod};
+use crate::testing::{aborted, at_declared, at_revision, condition, observed_state, paused_before, pod};
 
 fn exits(status: &Value, paused: bool) -> [Option<Exit>; 3] {
     let mut deployment = (*observed_state(4, "web:2", status, &[]).deployment).clone();
@@ -12,12 +12,8 @@ fn exits(status: &Value, paused: bool) -> [Option<Exit>; 3] {
     [None, Some(Until::Complete), Some(Until::Held)].map(|until| evaluate(&deployment, until, "").0)
 }
 
-fn condition(type_: &str, status: &str, reason: &str) -> Value {
-    let now = "2030-01-01T12:00:00Z";
-    json!({"observedGeneration": 2, "conditions": [{
-        "type": type_, "status": status, "reason": reason, "message": "No progress for 600 seconds",
-        "lastTransitionTime": now, "lastUpdateTime": now,
-    }]})
+fn with(type_: &str, status: &str, reason: &str) -> Value {
+    json!({"observedGeneration": 2, "conditions": [condition(type_, status, reason, "No progress for 600 seconds")]})
 }
 
 #[test]
@@ -25,8 +21,8 @@ fn the_exit_code_depends_on_the_state_and_on_until() {
     let paused = paused_before(&pod("web:1", "cccccccc", "n2"));
     let mut timed = paused.clone();
     timed["hold"]["until"] = "2030-01-01T13:00:00Z".into();
-    let complete = condition("Complete", "True", "RolloutComplete");
-    let failed = condition("Progressing", "False", "ProgressDeadlineExceeded");
+    let complete = with("Complete", "True", "RolloutComplete");
+    let failed = with("Progressing", "False", "ProgressDeadlineExceeded");
     let rolling = json!({"observedGeneration": 2});
     assert_eq!(exits(&paused, false), [Some(Exit::Held), None, Some(Exit::Success)]);
     assert_eq!(exits(&timed, false), [None, None, Some(Exit::Success)]);
@@ -41,8 +37,8 @@ fn the_exit_code_depends_on_the_state_and_on_until() {
 #[test]
 fn every_state_has_a_line_with_the_next_command() {
     let paused = paused_before(&pod("web:1", "cccccccc", "n2"));
-    let failed = condition("Progressing", "False", "ProgressDeadlineExceeded");
-    let complete = condition("Complete", "True", "RolloutComplete");
+    let failed = with("Progressing", "False", "ProgressDeadlineExceeded");
+    let complete = with("Complete", "True", "RolloutComplete");
     let lines: Vec<String> = [paused, failed, complete, json!({"observedGeneration": 2}), json!({})]
         .iter()
         .map(|status| evaluate(&observed_state(4, "web:2", status, &[]).deployment, None, " -n shop").1)

@@ -6,7 +6,6 @@ use super::{UndoOptions, undo};
 use crate::client::{Connection, DryRun, Timeout};
 use crate::commands::abort::abort;
 use crate::commands::mark::{Marks, Side, mark};
-use crate::commands::resume::{ResumeTarget, resume};
 use crate::exit::{self, Exit};
 use crate::testing::fixture::{Fixture, without_names};
 
@@ -95,27 +94,6 @@ async fn through_without_a_controller_has_the_exit_code_of_a_timeout() {
     let error = undo(&fixture.connection, "web", UndoOptions { through: true, ..OPTIONS }).await.unwrap_err();
     assert_eq!(exit::of_error(&error), Exit::TimedOut);
     assert!(error.to_string().contains("resume web --all"), "{error}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_undo_lists_declared_points_and_through_passes_them() {
-    let fixture = Fixture::start().await;
-    let points = json!([{"name": "canary", "afterUpdated": 1}, {"name": "half", "afterUpdated": "50%"}]);
-    fixture.patch(json!({"spec": {"strategy": {"pausePoints": points}}})).await;
-    fixture.image("web:2").await;
-    fixture.until_state("Paused at canary").await;
-    resume(&fixture.connection, "web", ResumeTarget::All, OPTIONS.timeout.0).await.unwrap();
-    fixture.until_state("Complete").await;
-    let output = undo(&fixture.connection, "web", UndoOptions { through: true, ..OPTIONS }).await.unwrap();
-    for part in [
-        "2 pause points",
-        "  canary (1 of 4 updated), before place 2",
-        "passed all pause points of revision 3",
-    ] {
-        assert!(output.contains(part), "{part}: {output}");
-    }
-    let done = fixture.until_state("Complete").await.status.unwrap();
-    assert_eq!(done.rollout.unwrap().revision, 3);
 }
 
 #[tokio::test(start_paused = true)]

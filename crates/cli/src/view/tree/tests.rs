@@ -5,7 +5,7 @@ use ordereddeployment_api::PausePoint;
 use super::render;
 use crate::terminal::escape::terminal_text;
 use crate::terminal::style::Style;
-use crate::testing::{PLAIN, Pod, at_revision, observed_state, paused_before, pod};
+use crate::testing::{PLAIN, Pod, at_revision, condition, observed_state, paused_before, pod};
 use crate::view::overview::Overview;
 use crate::view::phase::Phase;
 use crate::view::tree::{Drawing, Fold};
@@ -51,11 +51,9 @@ fn a_paused_rollout_shows_its_pause_point_and_the_resume_command() {
 
 #[test]
 fn a_migration_shows_the_command_that_finishes_it() {
-    let status = serde_json::json!({"observedGeneration": 2, "conditions": [{
-        "type": "Progressing", "status": "Unknown", "reason": "Adopting",
-        "message": "Waiting for the deletion of deployments/web",
-        "lastTransitionTime": "2030-01-01T12:00:00Z", "lastUpdateTime": "2030-01-01T12:00:00Z",
-    }]});
+    let adopting =
+        condition("Progressing", "Unknown", "Adopting", "Waiting for the deletion of deployments/web");
+    let status = serde_json::json!({"observedGeneration": 2, "conditions": [adopting]});
     let text = tree(&observed_state(4, "web:1", &status, &[]));
     assert!(text.lines().next().unwrap().ends_with("adopting"), "{text}");
     assert!(text.contains("  Waiting for the deletion of deployments/web\n"), "{text}");

@@ -7,18 +7,12 @@ use serde_json::{Value, json};
 
 use super::{old, tree};
 use crate::terminal::style::Style;
-use crate::testing::{PLAIN, Pod, aborted, at_declared, at_revision, observed_state, paused_before, pod};
+use crate::testing::{
+    PLAIN, Pod, aborted, at_declared, at_revision, condition, observed_state, paused_before, pod,
+};
 use crate::view::overview::Overview;
 use crate::view::state::ObservedState;
 use crate::view::tree::{Drawing, render};
-
-fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
-    let now = "2030-01-01T12:00:00Z";
-    json!([{
-        "type": type_, "status": status, "reason": reason, "message": message,
-        "lastTransitionTime": now, "lastUpdateTime": now,
-    }])
-}
 
 /// Paused before the second pod, which is the first of the remaining ones.
 fn paused_at_point() -> ObservedState {
@@ -55,7 +49,7 @@ fn a_blocked_rollout_shows_the_message_of_the_condition() {
     pods.push(pod("web:2", "gggggggg", "n1"));
     let mut status = at_revision(2);
     let message = "Blocked at pause point web-5d9c7b8c4d-dddddddd@2: (the pods that block it)";
-    status["conditions"] = condition("Stalled", "True", "Blocked", message);
+    status["conditions"] = json!([condition("Stalled", "True", "Blocked", message)]);
     insta::assert_snapshot!(tree(&observed_state(4, "web:2", &status, &pods)));
 }
 
@@ -74,7 +68,7 @@ fn a_rollout_past_its_deadline_shows_the_failure_and_the_rollback_command() {
     pods.push(Pod { ready: false, node: None, ..pod("web:2", "hhhhhhhh", "n1") });
     let mut status = at_revision(2);
     let message = "OrderedReplicaSet web-7f6d9b8c4d has not progressed for 600 s";
-    status["conditions"] = condition("Progressing", "False", "ProgressDeadlineExceeded", message);
+    status["conditions"] = json!([condition("Progressing", "False", "ProgressDeadlineExceeded", message)]);
     insta::assert_snapshot!(tree(&observed_state(4, "web:2", &status, &pods)));
 }
 
@@ -82,7 +76,7 @@ fn a_rollout_past_its_deadline_shows_the_failure_and_the_rollback_command() {
 fn a_stalled_rollout_shows_the_message_of_the_condition() {
     let mut status = at_revision(2);
     let message = "the API server refuses the template: spec.containers[0].image: Required value";
-    status["conditions"] = condition("Stalled", "True", "TemplateRefused", message);
+    status["conditions"] = json!([condition("Stalled", "True", "TemplateRefused", message)]);
     let mut state = observed_state(4, "web:2", &status, &old());
     // The rollout has started, and its set does not exist yet.
     let deployment = Arc::make_mut(&mut state.deployment);

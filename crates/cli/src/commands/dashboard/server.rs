@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response, Sse};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::act::Act;
@@ -21,7 +21,7 @@ use super::connections::Streaming;
 use super::guard::{HEADERS, Refusal};
 use super::shared::Dashboard;
 use super::stream::events;
-use crate::commands::plan::{Timeline, timeline};
+use crate::commands::plan::timeline;
 
 /// The largest body of a request.
 const BODY: usize = 64 * 1024;
@@ -106,7 +106,7 @@ async fn session(State(dashboard): Shared, Json(Token { token }): Json<Token>) -
 }
 
 /// What the page needs to know before the first event.
-fn described(dashboard: &Dashboard) -> serde_json::Value {
+fn described(dashboard: &Dashboard) -> Value {
     let namespace = (!dashboard.all_namespaces).then_some(&dashboard.connection.namespace);
     json!({
         "folder": dashboard.gate.folder(),
@@ -154,7 +154,7 @@ async fn planned(
     namespace: &str,
     name: &str,
     images: Vec<String>,
-) -> Result<Option<Timeline>> {
+) -> Result<Option<Value>> {
     let _permit = dashboard.plans.acquire().await?;
     let connection = dashboard.connection(namespace)?;
     // Times in a status are whole seconds.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::access::Access;
 use super::buttons::buttons;
 use super::page::{Page, Rows, changed_rows, rows};
-use crate::testing::{aborted, at_declared, at_revision, observed_state, paused_before, pod};
+use crate::testing::{aborted, at_declared, at_revision, condition, observed_state, paused_before, pod};
 use crate::view::overview::Overview;
 use crate::view::revisions::Revision;
 use crate::view::state::ObservedState;
@@ -204,10 +204,7 @@ fn foreign_text_is_sent_as_it_is() {
     let hostile = "<img src=x onerror=alert(1)>";
     let pods = [pod("web:1", "cccccccc", "n2").pause("before"), pod("web:1", "dddddddd", "n1")];
     let mut status = paused_before(&pods[0]);
-    status["conditions"] = json!([{
-        "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": hostile,
-        "lastTransitionTime": "2030-01-01T11:00:00Z", "lastUpdateTime": "2030-01-01T11:00:00Z",
-    }]);
+    status["conditions"] = json!([condition("ReplicaFailure", "True", "FailedCreate", hostile)]);
     let state = observed_state(2, "web:2", &status, &pods);
     let sent = sent(&Page::default(), &page(&state, &Access::default()));
     let notes = sent["head"]["notes"].as_array().unwrap();
