@@ -30,7 +30,7 @@ pub(crate) fn one(info: &ResourceInfo, stored: &Value, form: Form, now: Timestam
         Form::Partial => partial(&versioned(info, stored)),
         Form::Table(include) => {
             let version = json!({"resourceVersion": object::resource_version(stored)});
-            table::table(info, std::slice::from_ref(stored), version, now, include)
+            table::table(info, std::slice::from_ref(stored), &version, now, include)
         }
     }
 }
@@ -39,7 +39,7 @@ pub(crate) fn one(info: &ResourceInfo, stored: &Value, form: Form, now: Timestam
 pub(crate) fn list(
     info: &ResourceInfo,
     objects: &[Arc<Value>],
-    meta: Value,
+    meta: &Value,
     form: Form,
     now: Timestamp,
 ) -> Value {

@@ -1,6 +1,5 @@
 //! The sandbox: starts the server, garbage collector, nodes, scheduler and kubelets.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -171,8 +170,7 @@ impl Sandbox {
     /// All requests so far, in the order of their responses.
     #[must_use]
     pub fn requests(&self) -> Vec<Record> {
-        let audit: VecDeque<Record> = self.server.state().audit.clone();
-        audit.into()
+        self.server.state().audit.iter().cloned().collect()
     }
 
     /// All commits so far, in order; empty without [`Config::journal`].

@@ -28,7 +28,7 @@ pub enum IncludeObject {
 pub fn table(
     info: &ResourceInfo,
     objects: &[Value],
-    list_meta: Value,
+    list_meta: &Value,
     now: Timestamp,
     include: IncludeObject,
 ) -> Value {

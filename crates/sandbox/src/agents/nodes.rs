@@ -129,17 +129,12 @@ fn manifest(spec: &NodeSpec) -> Value {
 
 fn status(spec: &NodeSpec, index: usize, at: &str) -> Value {
     let room = json!({"cpu": "8", "memory": "32Gi", "pods": spec.pods_capacity.to_string()});
-    let condition = |kind: &str, value: &str, reason: &str, message: &str| {
-        json!({
-            "type": kind, "status": value, "reason": reason, "message": message,
-            "lastHeartbeatTime": at, "lastTransitionTime": at,
-        })
-    };
     json!({
         "capacity": room, "allocatable": room,
-        "conditions": [
-            condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-        ],
+        "conditions": [{
+            "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status",
+            "lastHeartbeatTime": at, "lastTransitionTime": at,
+        }],
         "addresses": [
             {"type": "InternalIP", "address": format!("10.0.{}.{}", index / 250, index % 250 + 1)},
             {"type": "Hostname", "address": spec.name},

@@ -27,7 +27,9 @@ pub(super) fn prepare_replica_set(set: &mut Value, old: Option<&Value>, causes: 
 
 fn check_replica_set_status(status: &Value, causes: &mut Vec<Cause>) {
     let counts = ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-    counts.iter().for_each(|key| not_negative(status, key, "status", causes));
+    for key in counts {
+        not_negative(status, key, "status", causes);
+    }
     let number = |key: &str| status[key].as_i64().unwrap_or_default();
     let mut at_most = |key: &str, limit: &str| {
         if number(key) > number(limit) {

@@ -19,7 +19,7 @@ impl Cause {
     /// A value that breaks a rule: `Invalid value: "x": detail`.
     #[must_use]
     pub fn invalid(field: &str, value: &Value, detail: &str) -> Self {
-        let message = with_detail(format!("Invalid value: {}", value), detail);
+        let message = with_detail(format!("Invalid value: {value}"), detail);
         Self { reason: "FieldValueInvalid", message, field: field.to_owned() }
     }
 
@@ -39,7 +39,7 @@ impl Cause {
     /// A duplicate of a value that must be unique.
     #[must_use]
     pub fn duplicate(field: &str, value: &Value) -> Self {
-        let message = format!("Duplicate value: {}", value);
+        let message = format!("Duplicate value: {value}");
         Self { reason: "FieldValueDuplicate", message, field: field.to_owned() }
     }
 

@@ -171,7 +171,9 @@ impl Node {
             }
             Value::Array(list) => {
                 if let Some(items) = &self.items {
-                    list.iter_mut().for_each(|inner| items.set_defaults(inner));
+                    for inner in list {
+                        items.set_defaults(inner);
+                    }
                 }
             }
             _ => {}

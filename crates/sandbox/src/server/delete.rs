@@ -128,7 +128,7 @@ impl State {
             self.delete_one(&ask.info, &key, &options)?;
         }
         let meta = json!({"resourceVersion": self.store.version.to_string()});
-        Ok(Reply::ok(render::list(&ask.info, &deleted, meta, ask.form, self.now())))
+        Ok(Reply::ok(render::list(&ask.info, &deleted, &meta, ask.form, self.now())))
     }
 
     /// Deletes one object or sets its deletion timestamp. Returns its state and whether it was removed.

@@ -126,7 +126,7 @@ impl State {
             }
         }
         let items: Vec<Arc<Value>> = page.into_iter().map(|(_, object)| object).collect();
-        Ok(Reply::ok(render::list(&ask.info, &items, meta, ask.form, self.now())))
+        Ok(Reply::ok(render::list(&ask.info, &items, &meta, ask.form, self.now())))
     }
 
     /// The objects of a list, their version, and the key to continue after.

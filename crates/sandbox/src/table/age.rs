@@ -14,9 +14,7 @@ pub(super) fn since(time: &str, now: Timestamp) -> String {
 fn human(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     match seconds {
-        // Tolerates a clock that is one second off.
-        ..=-2 => "<invalid>".to_owned(),
-        -1 => "0s".to_owned(),
+        ..0 => "0s".to_owned(),
         0..120 => format!("{seconds}s"),
         120..600 if seconds % 60 > 0 => format!("{minutes}m{}s", seconds % 60),
         120..10_800 => format!("{minutes}m"),

@@ -18,7 +18,7 @@ enum Source {
 /// One column.
 pub(super) struct Column {
     name: String,
-    column_type: String,
+    type_: String,
     format: String,
     description: String,
     priority: i64,
@@ -31,7 +31,7 @@ impl Column {
         let format = if name == "Name" { "name" } else { "" };
         Self {
             name: name.to_owned(),
-            column_type: column_type.to_owned(),
+            type_: column_type.to_owned(),
             format: format.to_owned(),
             description: String::new(),
             priority: 0,
@@ -41,7 +41,7 @@ impl Column {
 
     /// The definition of the column.
     pub(super) fn head(&self) -> Value {
-        json!({"name": self.name, "type": self.column_type, "format": self.format,
+        json!({"name": self.name, "type": self.type_, "format": self.format,
             "description": self.description, "priority": self.priority})
     }
 
@@ -51,7 +51,7 @@ impl Column {
             Source::Text(read) => return read(object, now).into(),
             Source::Path(path) => path,
         };
-        match (self.column_type.as_str(), jsonpath::first(object, path)) {
+        match (self.type_.as_str(), jsonpath::first(object, path)) {
             ("integer" | "number", Some(value @ Value::Number(_)))
             | ("boolean", Some(value @ Value::Bool(_)))
             | ("string", Some(value @ Value::String(_))) => value.clone(),
@@ -82,7 +82,7 @@ fn age() -> Column {
 pub(super) fn custom(info: &ResourceInfo) -> Vec<Column> {
     let own = |column: &resource::Column| Column {
         name: column.name.clone(),
-        column_type: column.type_.clone(),
+        type_: column.type_.clone(),
         format: column.format.clone(),
         description: column.description.clone(),
         priority: column.priority,
@@ -128,7 +128,6 @@ pub(super) fn builtin(kind: &str) -> Vec<Column> {
                 path("Version", "string", ".status.nodeInfo.kubeletVersion"),
             ]
         }
-        "Namespace" => vec![path("Status", "string", ".status.phase")],
         "Deployment" => vec![
             text("Ready", |deployment, _| {
                 let count = |path: &str| at(deployment, path).and_then(Value::as_i64).unwrap_or_default();

@@ -14,7 +14,7 @@ fn info(kind: &str) -> ResourceInfo {
 fn row(info: &ResourceInfo, object: &Value) -> Value {
     let now: Timestamp = NOW.parse().unwrap();
     let version = json!({"resourceVersion": "7"});
-    let table = table(info, std::slice::from_ref(object), version, now, IncludeObject::Metadata);
+    let table = table(info, std::slice::from_ref(object), &version, now, IncludeObject::Metadata);
     assert_eq!(table["rows"][0]["object"]["metadata"], object["metadata"]);
     assert_eq!(table["metadata"]["resourceVersion"], "7");
     let names = table["columnDefinitions"].as_array().unwrap().iter();
@@ -82,14 +82,15 @@ fn custom_columns_follow_their_paths_and_types() {
         ("string", r".metadata.annotations.a\.b/c", json!("dotted")),
         ("date", ".metadata.creationTimestamp", json!("5h")),
     ];
-    custom.columns = Vec::from_iter(columns.iter().map(|(type_, path, _)| resource::Column {
+    let own = |(type_, path, _): &(&str, &str, Value)| resource::Column {
         name: (*path).to_owned(),
         type_: (*type_).to_owned(),
         format: String::new(),
         description: String::new(),
         priority: 0,
         json_path: (*path).to_owned(),
-    }));
+    };
+    custom.columns = columns.iter().map(own).collect();
     let shown = row(&custom, &object);
     for (_, path, wanted) in columns {
         assert_eq!(shown[path], wanted, "{path}");

@@ -127,7 +127,7 @@ impl Graph {
         self.lists.retain(|kind, _| is_watched(kind));
         let gone = self.uids(|node| !is_watched(&node.resource.kind()));
         self.resources = resources;
-        gone.iter().for_each(|uid| self.remove(uid));
+        self.remove_all(&gone);
     }
 
     fn uids(&self, which: impl Fn(&Node) -> bool) -> Vec<Uid> {
@@ -151,8 +151,14 @@ impl Graph {
                 let found = self.lists.remove(&kind).unwrap_or_default();
                 let gone = self.uids(|node| node.resource.kind() == kind && !found.contains(&node.uid));
                 self.listed.insert(kind);
-                gone.iter().for_each(|uid| self.remove(uid));
+                self.remove_all(&gone);
             }
+        }
+    }
+
+    fn remove_all(&mut self, uids: &[Uid]) {
+        for uid in uids {
+            self.remove(uid);
         }
     }
 
@@ -211,7 +217,9 @@ impl Graph {
     pub(super) fn remove(&mut self, uid: &str) {
         let Some(node) = self.nodes.remove(uid) else { return };
         if let Some(dependents) = self.dependents.get(uid) {
-            dependents.iter().for_each(|dependent| self.delete.add(dependent.clone()));
+            for dependent in dependents {
+                self.delete.add(dependent.clone());
+            }
             self.absent.insert(uid.to_owned());
         }
         for owner in &node.owners {
