@@ -20,6 +20,7 @@ pub(crate) mod restart;
 pub(crate) mod resume;
 pub(crate) mod retry;
 pub(crate) mod sandbox;
+mod screen;
 pub(crate) mod set;
 pub(crate) mod status;
 mod template_change;

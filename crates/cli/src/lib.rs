@@ -11,11 +11,9 @@ mod client;
 mod commands;
 mod complete;
 mod convert;
-mod demo;
 mod embedded;
 mod exit;
 mod input;
-mod screen;
 mod terminal;
 #[cfg(test)]
 mod testing;

@@ -6,7 +6,7 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::Value;
 
-use crate::TestCluster;
+use crate::{Commit, TestCluster};
 
 /// The resources in the history, with the path of their group and version.
 const KINDS: [(&str, &str); 4] = [
@@ -15,21 +15,6 @@ const KINDS: [(&str, &str); 4] = [
     ("orderedreplicasets", "/apis/ordereddeployment.io/v1alpha1"),
     ("leases", "/apis/coordination.k8s.io/v1"),
 ];
-
-/// One change of one object.
-#[derive(Clone, Debug)]
-pub struct Commit {
-    /// The version of the change. All objects share one counter.
-    pub version: u64,
-    /// Plural of the resource.
-    pub plural: String,
-    /// Namespace of the object.
-    pub namespace: String,
-    /// Name of the object.
-    pub name: String,
-    /// The object after the change; `None` if it was removed.
-    pub object: Option<Value>,
-}
 
 /// All changes in the namespace of the scenario that were read so far.
 #[derive(Debug)]

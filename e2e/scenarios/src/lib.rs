@@ -19,21 +19,23 @@ mod setting;
 mod steps;
 mod test_cluster;
 mod waiting;
+mod webhook;
 
 pub use helm::{Helm, top};
-pub use history::{Commit, History};
+pub use history::History;
 pub use kubectl::{Kubectl, Printed};
 pub use manager::{Manager, beside_the_test};
 pub use plugin::{Following, Plugin};
 pub use ports::free_port;
 pub use prometheus::Prometheus;
 pub use proxy::Proxy;
-pub use request::{Deletion, Request};
+pub use request::{Commit, Deletion, Request};
 pub use scenario::{Scenario, alone, hold_the_machine, run_on, share_the_machine, side_by_side};
 pub use setting::Setting;
 pub use steps::is_held_with;
-pub use test_cluster::{Server, TestCluster, condition_of, is_complete};
-pub use waiting::{image_of, is_ready, node_of};
+pub use test_cluster::{Server, TestCluster, condition_of, image_of, is_complete};
+pub use waiting::{is_ready, node_of};
+pub use webhook::{Hook, Verdict, Webhook};
 
 /// The value of a mutex, also after a panic of another thread.
 pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -136,3 +136,18 @@ impl Deletion {
         })
     }
 }
+
+/// One change of one object.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    /// The version of the change. All objects share one counter.
+    pub version: u64,
+    /// Plural of the resource.
+    pub plural: String,
+    /// Namespace of the object.
+    pub namespace: String,
+    /// Name of the object.
+    pub name: String,
+    /// The object after the change; `None` if it was removed.
+    pub object: Option<Value>,
+}

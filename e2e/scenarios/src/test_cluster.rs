@@ -17,7 +17,6 @@ use ordereddeployment_sandbox::{Config, Sandbox};
 
 use crate::real::{BuiltIn, ControlPlane};
 use crate::setting::TIMEOUT;
-use crate::waiting::image_of;
 use crate::{Deletion, Kubectl, Manager, Proxy, Request, Setting, kubeconfig};
 
 /// Which server a scenario runs on.
@@ -388,4 +387,11 @@ pub fn is_complete(object: &OrderedDeployment, replicas: i32) -> bool {
         && status.observed_generation == object.metadata.generation
         && status.available_replicas == Some(replicas)
         && status.condition(condition::COMPLETE).is_some_and(|found| found.status == ConditionStatus::True)
+}
+
+/// The image of the first container; empty if there is none.
+#[must_use]
+pub fn image_of(pod: &Pod) -> &str {
+    let container = pod.spec.as_ref().and_then(|spec| spec.containers.first());
+    container.and_then(|container| container.image.as_deref()).unwrap_or_default()
 }

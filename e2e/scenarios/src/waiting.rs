@@ -132,13 +132,6 @@ pub fn is_ready(pod: &Pod) -> bool {
     conditions.any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
-/// The image of the first container; empty if there is none.
-#[must_use]
-pub fn image_of(pod: &Pod) -> &str {
-    let container = pod.spec.as_ref().and_then(|spec| spec.containers.first());
-    container.and_then(|container| container.image.as_deref()).unwrap_or_default()
-}
-
 /// The node of a pod; empty if it is pending.
 #[must_use]
 pub fn node_of(pod: &Pod) -> &str {

@@ -12,7 +12,7 @@ use crate::client::output::{self, Output};
 use crate::client::reader::{Reader, Scope};
 use crate::client::watch_cache::WatchCache;
 use crate::client::{ConnectArgs, Connection, OfEither, of_either};
-use crate::screen;
+use crate::commands::screen;
 use crate::terminal::escape::{escaped, print, print_data, print_stderr};
 use crate::terminal::table::text_of;
 use crate::view::overview::Overview;

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")]
 
+#[cfg(feature = "real-servers")]
+mod aborts;
+#[cfg(feature = "real-servers")]
+mod admission;
 mod built_in;
 mod chaos;
 mod chart;
@@ -20,6 +24,7 @@ mod evictions;
 mod holds;
 #[cfg(feature = "real-servers")]
 mod monitoring;
+mod nodecosts;
 mod page;
 mod parity;
 mod policies;

@@ -125,7 +125,7 @@ async fn pods_of_a_cordoned_node_are_deleted_first_then_those_of_a_tainted_and_o
     // The annotation of a pod overrides the rule of its node.
     let last = cordoned.pop_first().unwrap();
     cluster.prioritise(&last, -1).await.unwrap();
-    let went = rolled(&cluster, "web:2", 11).await;
+    let went = Box::pin(rolled(&cluster, "web:2", 11)).await;
     let (first, rest) = went.split_at(cordoned.len());
     assert_eq!(set(first), cordoned, "of {went:?}");
     assert_eq!(set(&rest[..tainted.len()]), tainted, "of {went:?}");

@@ -4,7 +4,7 @@ use ratatui::backend::TestBackend;
 
 use super::{Done, Effect, Link, Page, View};
 use crate::client::watches::Lost;
-use crate::screen::paint;
+use crate::commands::screen::paint;
 use crate::terminal::style::Style;
 use crate::testing::{PLAIN, Pod, at_revision, observed_state, paused_before, pod};
 use crate::view::overview::Overview;

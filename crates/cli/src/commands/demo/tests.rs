@@ -3,7 +3,7 @@ use std::time::Duration;
 use ordereddeployment_kubernetes::{Clock, Names};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config};
 
-use super::{DemoOptions, Screen, run};
+use super::{DemoOptions, Screen, show};
 use crate::testing::Written;
 
 #[tokio::test(start_paused = true)]
@@ -17,7 +17,7 @@ async fn the_demo_pauses_at_its_pause_point_resumes_and_deletes_pods_in_order() 
         at_pause: Duration::from_secs(1),
     };
     let buffer = Written::default();
-    run(options, Screen::lines(Box::new(buffer.clone()))).await.unwrap();
+    show(options, Screen::lines(Box::new(buffer.clone()))).await.unwrap();
     let text = buffer.text();
     let lines: Vec<&str> = text.lines().collect();
     let index = |part: &str| {
