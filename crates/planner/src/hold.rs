@@ -16,7 +16,7 @@ use crate::inventory::Inventory;
 use crate::phase::State;
 use crate::points::{Ahead, Kind};
 use crate::seen::pass;
-use crate::{Decision, Event, Read, Record, conditions, events};
+use crate::{Decision, Event, Read, Record, conditions, events, report};
 
 /// The longest time that a hold is said to have lasted: a thousand years.
 const MOST_SECONDS: i64 = 1_000 * 365 * 24 * 3600;
@@ -60,7 +60,8 @@ fn begin(inventory: &Inventory<'_>, point: &Ahead<'_>, limit: i64) -> Decision {
     let hold = at(inventory, point, limit);
     let replicas = hold.replicas;
     let limit = hold.limit.unwrap_or(i32::MAX);
-    let mut status = inventory.status.clone();
+    // Who waits for the hold reads the counts next: they are those that it was decided with.
+    let mut status = report::counted(inventory);
     let stored = status.rollout.as_mut().and_then(|rollout| rollout.points.as_mut());
     let is_same = |kept: &&mut AheadPoint| kept.id == point.id && kept.share.is_some();
     if let Some(kept) = stored.into_iter().flatten().find(is_same)

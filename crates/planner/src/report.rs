@@ -81,7 +81,7 @@ fn not_held(inventory: &Inventory<'_>, status: &mut OrderedDeploymentStatus) {
 }
 
 /// The status with the counts as of this decision.
-fn counted(inventory: &Inventory<'_>) -> OrderedDeploymentStatus {
+pub(crate) fn counted(inventory: &Inventory<'_>) -> OrderedDeploymentStatus {
     let mut status = inventory.status.clone();
     let narrow = |number: i64| Some(i32::try_from(number).unwrap_or(i32::MAX));
     status.observed_generation = inventory.snapshot.deployment.metadata.generation;

@@ -194,6 +194,16 @@ fn unavailable_pods_ahead_of_the_point_are_deleted_before_the_rollout_counts_as_
 }
 
 #[test]
+fn a_hold_begins_with_the_counts_that_it_was_decided_with() {
+    let mut cluster = rolling(10, 1, 1, "canary after 1");
+    // Who waits for the condition reads the counts next.
+    cluster.play("image v2, until held ticking");
+    let status = cluster.status();
+    assert_eq!((status.updated_replicas, status.available_replicas), (Some(1), Some(10)));
+    assert_eq!(status.unavailable_replicas, Some(0));
+}
+
+#[test]
 fn the_end_of_a_pause_is_a_whole_second_and_never_too_early() {
     let mut cluster = rolling(4, 1, 1, "");
     cluster.play("priorities 5, mark before #0, unseen");
