@@ -179,7 +179,7 @@ fn act(state: &State<'_, '_>, changes: &PodChanges) -> Act {
     }
     let status = report::status(state, changes);
     let is_stored = inventory.status.rollout.as_ref().is_some_and(|rollout| rollout.completed);
-    if state.is_complete && is_stored {
+    if state.is_complete() && is_stored {
         sets.extend(history::beyond_limit(inventory));
     }
     let points = points(inventory, changes);

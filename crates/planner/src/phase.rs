@@ -30,9 +30,8 @@ pub(crate) struct State<'c, 'a> {
     pub(crate) points: Points<'c>,
     /// Whether the rollout is held at a pause point, or by `spec.paused`: it deletes no pod.
     pub(crate) is_held: bool,
-    /// Whether every pod is of the current template and available, none is surplus, no pause point is ahead, and the set says that it
-    /// serves. Otherwise a change of the template right after the report would go back to a revision before this one.
-    pub(crate) is_complete: bool,
+    /// Whether every pod is of the current template and available, none is surplus, and no pause point is ahead.
+    pub(crate) is_whole: bool,
     /// Whether the current template serves: no point is ahead, no old pod is left, and enough pods are available.
     pub(crate) serves: bool,
 }
@@ -46,13 +45,18 @@ impl<'c, 'a> State<'c, 'a> {
             && points.is_empty();
         let (desired, available) = (inventory.bounds.desired, inventory.updated_available());
         let serves = is_alone && desired > 0 && available >= inventory.bounds.floor.max(1);
-        let is_recorded = !serves || inventory.has_served();
         let is_all = inventory.updated_count() == desired && available == desired;
-        let is_complete = is_alone && is_all && is_recorded;
+        let is_whole = is_alone && is_all;
         let is_paused = inventory.status.rollout.as_ref().is_some_and(|rollout| rollout.pause.is_some());
         let is_held = !inventory.aborts() && (inventory.status.hold.is_some() || is_paused);
         let phase = phase(inventory, &points);
-        Self { inventory, phase, points, is_held, is_complete, serves }
+        Self { inventory, phase, points, is_held, is_whole, serves }
+    }
+
+    /// Whether every pod is of the current template and available, and the set says that it serves. Otherwise a change of the template
+    /// right after the report would go back to a revision before this one.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_whole && (!self.serves || self.inventory.has_served())
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{FailureKind, conditions, template_comparison};
 /// The status as of this decision.
 pub(crate) fn status(state: &State<'_, '_>, changes: &PodChanges) -> OrderedDeploymentStatus {
     let inventory = state.inventory;
-    let mut status = counted(inventory);
+    let mut status = observed(inventory);
     status.blocked.clone_from(&changes.blocked);
     if let Some(hold) = &inventory.status.hold {
         let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
@@ -61,7 +61,7 @@ fn rollout(state: &State<'_, '_>, changes: &PodChanges, status: &mut OrderedDepl
 /// The status during a migration, when nothing is done: the counts and the reason.
 pub(crate) fn migrating(inventory: &Inventory<'_>, reason: &str, message: &str) -> OrderedDeploymentStatus {
     let now = inventory.snapshot.now;
-    let mut status = counted(inventory);
+    let mut status = observed(inventory);
     // Pods that are not adopted yet, or are released already, still serve.
     conditions::set(&mut status, condition::AVAILABLE, Unknown, reason, message, now);
     conditions::set(&mut status, condition::PROGRESSING, Unknown, reason, message, now);
@@ -80,11 +80,17 @@ fn not_held(inventory: &Inventory<'_>, status: &mut OrderedDeploymentStatus) {
     }
 }
 
-/// The status with the counts as of this decision.
+/// The status with the counts and the generation as of this decision.
+fn observed(inventory: &Inventory<'_>) -> OrderedDeploymentStatus {
+    let mut status = counted(inventory);
+    status.observed_generation = inventory.snapshot.deployment.metadata.generation;
+    status
+}
+
+/// The status with the counts as of this decision. Only a report, which sets all conditions, says that a generation is observed.
 pub(crate) fn counted(inventory: &Inventory<'_>) -> OrderedDeploymentStatus {
     let mut status = inventory.status.clone();
     let narrow = |number: i64| Some(i32::try_from(number).unwrap_or(i32::MAX));
-    status.observed_generation = inventory.snapshot.deployment.metadata.generation;
     status.replicas = narrow(inventory.active());
     status.updated_replicas = narrow(inventory.with_spec_template());
     status.ready_replicas = narrow(inventory.ready());
@@ -160,7 +166,7 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
         conditions::set(status, type_, False, reason::ABORTED, &abort_message(inventory, aborted), now);
         return;
     }
-    if state.is_complete && !inventory.spec.paused {
+    if state.is_whole && !inventory.spec.paused {
         let message = "Every pod is of the current template and available";
         conditions::set(status, type_, True, reason::NEW_REPLICA_SET_AVAILABLE, message, now);
         return;
@@ -180,7 +186,9 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
         return;
     }
     let is_suspended = inventory.bounds.desired == 0 && !state.points.is_empty();
-    let are_there = inventory.updated_available() >= state.points.limit.min(inventory.bounds.desired);
+    // Recreate makes no updated pod beside an old one.
+    let are_there = inventory.recreate() && inventory.old_count() > 0
+        || inventory.updated_available() >= state.points.limit.min(inventory.bounds.desired);
     let is_held = inventory.status.hold.is_some() && are_there;
     if is_suspended || is_held || state.points.waits_at(inventory).is_some() {
         let message = "The rollout is paused at a pause point";
@@ -250,7 +258,7 @@ fn complete(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     if !inventory.invalid_points.is_empty() {
         let message = invalid_points(inventory);
         conditions::set(status, condition::COMPLETE, False, reason::INVALID_SPEC, &message, now);
-    } else if state.is_complete {
+    } else if state.is_complete() {
         let message = "Every pod is of the current template and available";
         conditions::set(status, condition::COMPLETE, True, reason::ROLLOUT_COMPLETE, message, now);
     } else if let Some(aborted) = inventory.aborted() {
@@ -260,8 +268,17 @@ fn complete(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
         let reason = reason::TEMPLATE_NOT_COMPARED;
         conditions::set(status, condition::COMPLETE, False, reason, NOT_COMPARED, now);
     } else {
-        let message = "Pods are missing, unavailable or of an older template";
+        let message = goes_on(state);
         conditions::set(status, condition::COMPLETE, False, reason::ROLLOUT_IN_PROGRESS, message, now);
+    }
+}
+
+/// Why a rollout that nothing stops is not complete.
+fn goes_on(state: &State<'_, '_>) -> &'static str {
+    if state.is_whole {
+        "Every pod is of the current template and available, but its OrderedReplicaSet does not record that yet"
+    } else {
+        "Pods are missing, unavailable or of an older template"
     }
 }
 
@@ -274,7 +291,7 @@ fn failure(state: &State<'_, '_>, changes: &PodChanges, status: &mut OrderedDepl
             conditions::set(status, type_, True, reason::TEMPLATE_UNPROVEN, message, now);
             return;
         }
-        match inventory.backoff.message.as_ref().filter(|_| !state.is_complete) {
+        match inventory.backoff.message.as_ref().filter(|_| !state.is_complete()) {
             Some(message) => {
                 let type_ = condition::REPLICA_FAILURE;
                 conditions::set(status, type_, True, reason::PODS_FAILED, message, now);
@@ -316,7 +333,7 @@ fn reconciling(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     let (holds, reason, message) =
         if let Some(stalled) = status.condition(condition::STALLED).filter(|found| found.status == True) {
             (False, stalled.reason.clone(), "Nothing goes on: see the condition Stalled".to_owned())
-        } else if state.is_complete {
+        } else if state.is_complete() {
             let message = "Every pod is of the current template and available".to_owned();
             (False, reason::ROLLOUT_COMPLETE.to_owned(), message)
         } else if inventory.revision.needs_comparison() {
@@ -328,8 +345,7 @@ fn reconciling(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
             let message = "The rollout is paused (spec.paused)".to_owned();
             (True, reason::DEPLOYMENT_PAUSED.to_owned(), message)
         } else {
-            let message = "Pods are missing, unavailable or of an older template".to_owned();
-            (True, reason::ROLLOUT_IN_PROGRESS.to_owned(), message)
+            (True, reason::ROLLOUT_IN_PROGRESS.to_owned(), goes_on(state).to_owned())
         };
     conditions::set(status, condition::RECONCILING, holds, &reason, &message, inventory.snapshot.now);
 }

@@ -59,7 +59,7 @@ fn waits_for_ends(inventory: &Inventory<'_>) -> bool {
 fn is_waited_for(state: &State<'_, '_>) -> bool {
     let inventory = state.inventory;
     let bounds = inventory.bounds;
-    if !waits_for_ends(inventory) || bounds.desired == 0 || state.is_complete {
+    if !waits_for_ends(inventory) || bounds.desired == 0 || state.is_complete() {
         return false;
     }
     // Whether terminating pods fill the room below that ceiling.

@@ -2,11 +2,11 @@
 
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{ConditionStatus, OrderedDeploymentStatus};
-use ordereddeployment_planner::Purpose;
+use ordereddeployment_planner::{Decision, DryRun, Purpose};
 use serde_json::json;
 
 use crate::model::Cluster;
-use crate::play::{histories, rolling};
+use crate::play::{histories, recreate, rolling};
 
 /// Ten pods, held with three updated ones.
 fn held() -> Cluster {
@@ -52,6 +52,11 @@ histories! {
         rolling(4, 1, 0, "") => "
             deadline 60, broken v2, image v2, wake => Progressing=ProgressDeadlineExceeded
             pause, deadline 60 aborts, wake => unaborted";
+    // It makes no updated pod before the point is passed.
+    a_hold_under_recreate_is_not_aborted_by_the_deadline:
+        recreate(4, "") => "
+            priorities 5 4, mark after #1, deadline 60 aborts, image v2, wake => held=mark v1=2 v2=0
+            wait 100, wake => unaborted held=mark Progressing=RolloutHeld";
     an_abort_does_not_wait_for_the_end_of_a_pause:
         held() => "
             pause
@@ -179,4 +184,20 @@ fn nothing_moves_once_the_set_of_the_last_complete_revision_is_deleted() {
     assert!(cluster.stalled().contains("The set of revision 1 is gone"), "{}", cluster.stalled());
     // The point is ahead of the retry.
     cluster.play("retry 2 => held=canary@3\n resume => v2=10");
+}
+
+#[test]
+fn a_finished_rollout_is_not_aborted_while_its_set_cannot_record_that_it_serves() {
+    let mut cluster = rolling(4, 1, 0, "");
+    cluster.play("deadline 60 aborts, image v2, until v1=0 ticking");
+    for _ in 0..100 {
+        // Each update of the set is refused, and the status is stored.
+        cluster.tick(1);
+        if let Decision::Act(act) = cluster.simulated.decide(|_| DryRun::Accepted).1 {
+            cluster.simulated.store(&act.status);
+        }
+    }
+    assert!(cluster.is("incomplete") && cluster.is("unaborted"), "{:?}", cluster.status());
+    assert_eq!(is(&cluster, condition::STALLED).0, ConditionStatus::False);
+    cluster.play("settle => complete");
 }

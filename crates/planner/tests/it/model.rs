@@ -19,7 +19,7 @@ use ordereddeployment_sorter::{NodeFacts, Phase};
 use serde_json::{Value, json};
 
 pub(crate) struct Cluster {
-    simulated: SimulatedCluster,
+    pub(crate) simulated: SimulatedCluster,
     /// Images that the API server refuses.
     pub(crate) refused: BTreeSet<String>,
     /// Images that never become ready.

@@ -204,6 +204,17 @@ fn a_hold_begins_with_the_counts_that_it_was_decided_with() {
 }
 
 #[test]
+fn a_hold_that_begins_with_its_rollout_does_not_say_that_the_new_template_is_complete() {
+    // The conditions are those of the rollout before, until the first report.
+    let mut cluster = rolling(4, 1, 1, "");
+    cluster.play("priorities 5, mark before #0, image v2, until held");
+    assert!(cluster.is_complete());
+    assert!(cluster.status().observed_generation < cluster.deployment.metadata.generation);
+    cluster.settle();
+    assert!(!cluster.is_complete());
+}
+
+#[test]
 fn the_end_of_a_pause_is_a_whole_second_and_never_too_early() {
     let mut cluster = rolling(4, 1, 1, "");
     cluster.play("priorities 5, mark before #0, unseen");

@@ -127,7 +127,7 @@ impl Reconciler<'_> {
         unkept_besides: impl FnOnce(&SetEntry) -> Option<String>,
     ) -> Vec<Effect> {
         let name = &entry.set.name;
-        match self.requests.patch(&self.namespace, name, patch).await {
+        match self.requests.patch_whole(&self.namespace, name, patch).await {
             Ok(updated) => {
                 let lacks = unkept(patch, &updated)
                     .or_else(|| SetEntry::of(updated.clone()).and_then(|entry| unkept_besides(&entry)));
