@@ -31,8 +31,8 @@ pub(crate) fn announcement() -> Result<Option<String>> {
     )))
 }
 
-/// The program and its version. A build is kept: delete its folder to get the current version.
-pub(crate) fn find() -> Result<(PathBuf, String)> {
+/// The program. A build is kept: delete its folder to get the current version.
+pub(crate) fn find() -> Result<PathBuf> {
     if let Some(found) = newest()? {
         return Ok(found);
     }
@@ -50,9 +50,8 @@ pub(crate) fn find() -> Result<(PathBuf, String)> {
 }
 
 /// The entry built last.
-fn newest() -> Result<Option<(PathBuf, String)>> {
-    let found = cache::newest(PREFIX)?;
-    Ok(found.map(|(folder, version)| (folder.join(PROGRAM), version)))
+fn newest() -> Result<Option<PathBuf>> {
+    Ok(cache::newest(PREFIX)?.map(|(folder, _)| folder.join(PROGRAM)))
 }
 
 fn build(apt: &Apt, scratch: &Path, into: &Path) -> Result<()> {

@@ -12,7 +12,7 @@ use crate::{programs, suites};
 const CLUSTER: &str = "ordereddeployment";
 
 /// Tests that start their own control plane, and so say nothing about the cluster; and those of monitoring, which need Prometheus.
-const LEFT_OUT: [&str; 4] = ["chaos::", "chart::installed::", "deletion::", "monitoring::"];
+const LEFT_OUT: [&str; 5] = ["chaos::", "chart::installed::", "definitions::", "deletion::", "monitoring::"];
 
 /// `cargo xtask kind VERSION`: starts a cluster of that version, runs the scenarios there, and deletes it.
 pub(crate) fn scenarios(version: &str) -> Result<()> {

@@ -64,7 +64,7 @@ fn of(file: &str, text: &str) -> Lines {
     }
     let is_test = Path::new(file).iter().any(|part| {
         let name = part.to_string_lossy();
-        name == "tests" || ["tests.rs", "testing.rs", "testing"].contains(&&*name)
+        ["tests", "benches", "tests.rs", "testing.rs", "testing"].contains(&&*name)
     });
     let tests = if is_test { all } else { in_tests(text) };
     Lines { product: all - tests, tests, proof: 0 }

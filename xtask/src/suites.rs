@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::{OPTIMIZED, build_release, run, run_within, top};
 use crate::tools::CARGO_DENY;
-use crate::{browser, cache, crdcheck, crdserver, image, kubernetes, optimized, programs};
+use crate::{browser, cache, crdserver, image, kubernetes, optimized, programs};
 
 /// The timeout of the demo once it is built.
 const DEMO_LIMIT: Duration = Duration::from_secs(30);
@@ -39,8 +39,7 @@ const RUNNING: [(&str, Suite); 6] = [
 ];
 
 /// Suites that need their own build, of our programs or of real Kubernetes programs.
-const LEFT_OUT_BY_FAST: [(&str, Suite); 3] =
-    [("image", image), ("crds", crds), ("real", scenarios_on_real_servers)];
+const LEFT_OUT_BY_FAST: [(&str, Suite); 2] = [("image", image), ("real", scenarios_on_real_servers)];
 
 /// The suffix of tests that start a real control plane; the others end in `on_the_sandbox`.
 pub(crate) const ON_REAL: &str = "on_a_real_server";
@@ -225,16 +224,20 @@ fn scenarios_on_the_sandbox() -> Result<Count> {
 fn scenarios_on_real_servers() -> Result<Count> {
     let mut assets = browser::find()?;
     assets.push(("PROMETHEUS", programs::prometheus()?));
+    assets.push(("CRD_SERVER", crdserver::find()?));
     if std::env::var_os("E2E_KUBECONFIG").is_none() {
         assets.push(("KUBEBUILDER_ASSETS", kubernetes::find()?));
     }
     cargo_test(&["--tests"], &[ON_REAL, "--test-threads=3"], &assets)
 }
 
-/// The answers of Kubernetes' own servers, an old one and the current one, to the CRDs and to violations of their constraints.
-fn crds() -> Result<Count> {
-    let (passed, failed) = crdcheck::run()?;
-    Ok(Count { passed, failed })
+/// `cargo xtask crd-check`: the answers of Kubernetes' own servers, an old one and the current one, to the CRDs and to violations of
+/// their constraints.
+pub(crate) fn crd_check() -> Result<()> {
+    let assets = [("CRD_SERVER", crdserver::find()?), ("KUBEBUILDER_ASSETS", kubernetes::find()?)];
+    let count = cargo_test(&["--tests"], &["definitions::", "--nocapture"], &assets)?;
+    anyhow::ensure!(count.failed == 0, "answers were not as they should be");
+    Ok(())
 }
 
 /// The controller's program as in the image, but without optimizations: those would need a second release build.

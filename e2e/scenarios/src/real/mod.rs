@@ -36,7 +36,7 @@ pub use audit::Mark;
 use children::Children;
 use guest::Guest;
 use identity::{Identity, User};
-use servers::{quiet, start_api_server, start_controllers, start_etcd};
+use servers::{quiet, start_api_server, start_controllers, start_crd_server, start_etcd};
 pub(crate) use store::Store;
 
 use crate::kubeconfig::{self, Access};
@@ -129,6 +129,30 @@ impl ControlPlane {
         plane.start_stand_ins(setting).await?;
         plane.wait_for_pods(&client, plane.namespace()).await?;
         Ok(plane)
+    }
+
+    /// Starts Kubernetes' current CRD server beside the API server, in the same etcd, and creates these CRDs there. Returns an
+    /// administrator's client of it.
+    pub async fn start_crd_server(
+        &mut self,
+        program: &Path,
+        definitions: &[CustomResourceDefinition],
+    ) -> Result<Client> {
+        let port = crate::free_port()?;
+        let folder = self.folder.path();
+        let kubeconfig = folder.join("crd-server.kubeconfig");
+        kubeconfig::write_private(&kubeconfig, &self.kubeconfig())?;
+        let (Some(children), Some(store), Way::Ours(identity)) =
+            (&mut self.children, &self.store, &self.access)
+        else {
+            bail!("this control plane was not started here");
+        };
+        let access = Access { url: format!("https://127.0.0.1:{port}"), ..identity.access(User::Admin) };
+        start_crd_server(children, folder, program, (port, &store.url, &kubeconfig))?;
+        let client = kubeconfig::client(&access.kubeconfig(&self.namespace), "scenario").await?;
+        self.answers(&client, "/readyz").await?;
+        install(&client, definitions).await?;
+        Ok(client)
     }
 
     /// The namespace for scenarios.

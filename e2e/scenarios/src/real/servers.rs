@@ -15,6 +15,7 @@ pub(super) const ETCD: &str = "etcd";
 pub(super) const API_SERVER: &str = "kube-apiserver";
 pub(super) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 pub(super) const SCHEDULER: &str = "kube-scheduler";
+const CRD_SERVER: &str = "crd-server";
 
 /// The audit policy of the API server.
 const POLICY: &str = include_str!("audit-policy.yaml");
@@ -89,6 +90,33 @@ pub(super) fn start_api_server(
     }
     children.start(API_SERVER, server)?;
     Ok(audit)
+}
+
+/// Starts Kubernetes' CRD server beside the API server of this kubeconfig, which answers its questions about users.
+pub(super) fn start_crd_server(
+    children: &mut Children,
+    folder: &Path,
+    program: &Path,
+    (port, etcd, kubeconfig): (u16, &str, &Path),
+) -> Result<()> {
+    let kubeconfig = kubeconfig.display();
+    let mut server = Command::new(program);
+    server
+        .arg(format!("--etcd-servers={etcd}"))
+        .arg("--bind-address=127.0.0.1")
+        .arg(format!("--secure-port={port}"))
+        .arg(format!("--tls-cert-file={}", folder.join(identity::SERVER_CERTIFICATE).display()))
+        .arg(format!("--tls-private-key-file={}", folder.join(identity::SERVER_KEY).display()))
+        .arg(format!("--kubeconfig={kubeconfig}"))
+        .arg(format!("--authentication-kubeconfig={kubeconfig}"))
+        .arg(format!("--authorization-kubeconfig={kubeconfig}"))
+        // These watch resources that a server as old as 1.20 does not have, and would never become ready.
+        .arg("--enable-priority-and-fairness=false")
+        .arg(
+            "--disable-admission-plugins=MutatingAdmissionWebhook,ValidatingAdmissionWebhook,\
+             MutatingAdmissionPolicy,ValidatingAdmissionPolicy",
+        );
+    children.start(CRD_SERVER, server)
 }
 
 /// Starts kube-controller-manager and kube-scheduler.

@@ -20,11 +20,14 @@ const OBJECTS: &str = "/registry/";
 const MARK: &str = "/e2e/mark";
 
 /// A client of etcd.
-pub(crate) struct Store(Client);
+pub(crate) struct Store {
+    client: Client,
+    pub(super) url: String,
+}
 
 impl Store {
     pub(super) fn at(url: &str) -> Result<Self> {
-        kubeconfig::client_of(url).map(Self)
+        Ok(Self { client: kubeconfig::client_of(url)?, url: url.to_owned() })
     }
 
     /// All changes from this version until now, and the current version.
@@ -34,8 +37,11 @@ impl Store {
         let every = STANDARD.encode([0]);
         let wanted =
             json!({"create_request": {"key": every, "range_end": every, "start_revision": from.to_string()}});
-        let answer =
-            self.0.send(request("/v3/watch", &wanted)?.map(Body::from)).await.context("cannot watch etcd")?;
+        let answer = self
+            .client
+            .send(request("/v3/watch", &wanted)?.map(Body::from))
+            .await
+            .context("cannot watch etcd")?;
         ensure!(answer.status().is_success(), "etcd answers a watch with {}", answer.status());
         let (mut body, mut buffer, mut commits) = (answer.into_body(), BytesMut::new(), Vec::new());
         while let Some(frame) = body.frame().await {
@@ -70,7 +76,7 @@ impl Store {
     }
 
     async fn ask(&self, path: &str, body: &Value) -> Result<Value> {
-        self.0.request(request(path, body)?).await.with_context(|| format!("etcd refuses {path}"))
+        self.client.request(request(path, body)?).await.with_context(|| format!("etcd refuses {path}"))
     }
 }
 

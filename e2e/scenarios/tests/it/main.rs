@@ -16,6 +16,8 @@ mod command_line;
 mod dashboard;
 mod declared;
 #[cfg(feature = "real-servers")]
+mod definitions;
+#[cfg(feature = "real-servers")]
 mod deletion;
 #[cfg(feature = "real-servers")]
 mod differential;
