@@ -309,20 +309,29 @@ async fn a_hand_back_interrupted_after_each_write_continues_and_keeps_the_pods()
     interrupt_after_each_write(Direction::Back).await;
 }
 
-/// In the end the number of pods is correct. `e2e/scenarios` shows the same of an adoption.
-#[tokio::test(start_paused = true)]
-async fn a_pod_lost_after_any_write_of_a_hand_back_is_replaced() {
-    for left in 1..writes(Direction::Back).await {
-        let cluster = cluster_for(Direction::Back).await;
-        assert!(cluster.run(Direction::Back, Some(left)).await.0.is_err(), "{left}");
+/// In the end the number of pods is correct.
+async fn lose_a_pod_after_each_write(direction: Direction) {
+    for left in 1..writes(direction).await {
+        let cluster = cluster_for(direction).await;
+        assert!(cluster.run(direction, Some(left)).await.0.is_err(), "{left}");
         cluster.lose(left % PODS).await;
-        let (done, _) = cluster.run(Direction::Back, None).await;
+        let (done, _) = cluster.run(direction, None).await;
         done.unwrap_or_else(|error| panic!("{left}: {error:?}"));
         cluster.until("the lost pod is replaced", async |cluster| cluster.ready().await == PODS).await;
         tokio::time::sleep(Duration::from_secs(10)).await;
         assert_eq!(cluster.pods().await.len(), PODS, "{left}");
-        cluster.assert_complete(Direction::Back).await;
+        cluster.assert_complete(direction).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_lost_after_any_write_of_an_adoption_is_replaced() {
+    lose_a_pod_after_each_write(Direction::Forward).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_lost_after_any_write_of_a_hand_back_is_replaced() {
+    lose_a_pod_after_each_write(Direction::Back).await;
 }
 
 #[tokio::test(start_paused = true)]

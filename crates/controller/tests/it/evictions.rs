@@ -310,3 +310,38 @@ async fn a_budget_that_counts_an_eviction_that_failed_is_explained() {
     cluster.pass(Duration::from_secs(180)).await;
     assert_eq!(cluster.view().await.active().len(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_down_evicts_the_first_of_the_order_and_waits_for_the_budget() {
+    let cluster = Cluster::start().await;
+    let pods = deployed(&cluster, 5).await;
+    budget(&cluster, "web", json!(4)).await;
+    let mark = cluster.mark();
+    cluster.scale(2).await;
+    // One pod is evicted, as the budget allows, and the next one waits.
+    cluster.until("it is refused", is_refused).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    assert_eq!(evicted(&cluster, mark), pods[..1]);
+    loosen(&cluster, json!(0)).await;
+    cluster.until("it is scaled", |view| view.is_complete() && view.active().len() == 2).await;
+    assert_eq!(evicted(&cluster, mark), pods[..3]);
+    assert!(cluster.asked(mark, "delete", "pods").is_empty());
+    for one in evictions(&cluster, mark, true) {
+        assert!(one.user_agent.ends_with("/scale"), "{one:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unavailable_pods_are_deleted_regardless_of_budgets() {
+    let cluster = Cluster::start().await;
+    let pods = deployed(&cluster, 3).await;
+    cluster.set_ready(&pods[0], false).await;
+    budget(&cluster, "web", json!(9)).await;
+    let mark = cluster.mark();
+    cluster.set_image("web:2").await;
+    cluster.until("it is refused", is_refused).await;
+    assert_eq!(cluster.deleted(mark), pods[..1]);
+    loosen(&cluster, json!(0)).await;
+    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+    assert_eq!((cluster.deleted(mark), evicted(&cluster, mark)), (pods[..1].to_vec(), pods[1..].to_vec()));
+}

@@ -135,7 +135,8 @@ async fn a_watch_that_fails_for_long_asks_rarely_whatever_the_cause_is() {
 async fn a_watch_whose_version_is_too_old_lists_again() {
     let (mut cluster, _) = Cluster::with_pods(2).await;
     cluster.kill();
-    // Each list succeeds, andthewatchafteritisrefused.cluster.faults.when(|info| info.is_watch(), || RequestFault::Response(410));
+    // Each list succeeds, and the watch after it is refused.
+    cluster.faults.when(RequestInfo::is_watch, || RequestFault::Response(410));
     cluster.start_controller();
     cluster.pass(Duration::from_secs(10)).await;
     cluster.scale(3).await;

@@ -312,11 +312,6 @@ histories! {
         rollout() => "
             size v1 6, size v2 5, step => v1=6 v2=1
             step => v1=6 v2=5";
-    after_its_pod_the_deployment_is_paused:
-        rollout() => "
-            mark after #1, size v1 5 => held=after deleted=2
-            rest => deleted=2
-            resume => deleted=5";
     // The Deployment controller fills the paused Deployment up; deleted pods do not come back, but a user scales it up. It has not made the
     // set smaller again when the hold ends.
     under_recreate_a_pause_point_holds_before_the_new_set_exists:
@@ -462,6 +457,16 @@ fn a_pause_point_pauses_the_deployment_before_its_pod() {
     assert_eq!(cluster.deleted, first[..4]);
     assert!(cluster.held_back.is_empty());
     cluster.play("size v1 0 => v1=0");
+}
+
+#[test]
+fn after_its_pod_the_deployment_is_paused() {
+    let mut cluster = rollout();
+    let first = cluster.names("web-v1");
+    cluster.play("mark after #1, size v1 5 => held=after\n rest => held=after");
+    assert_eq!(cluster.deleted, first[..2]);
+    cluster.play("resume");
+    assert_eq!(cluster.deleted, first[..5]);
 }
 
 #[test]

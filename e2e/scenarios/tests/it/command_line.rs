@@ -27,6 +27,8 @@ async fn a_rollout_is_marked_planned_started_resumed_and_rolled_back(cluster: Te
     let missing = plugin.fails(1, &["status", "web"]).await.unwrap();
     assert!(missing.contains("\"web\" not found\nhint: `kubectl ordered get` lists"), "{missing}");
     plugin.fails(2, &["status", "web", "--until", "done"]).await.unwrap();
+    let manifest = scenarios::top().join("docs/examples/pause-points.yaml");
+    plugin.ok(&["plan", "-f", manifest.to_str().unwrap()]).await.unwrap();
     let pods = six_in_order(&cluster).await;
     plugin.ok(&["status", "web"]).await.unwrap();
     assert_eq!(code(&plugin, &["status", "web", "--until", "held"]).await, 6);
@@ -60,6 +62,10 @@ async fn a_rollout_is_marked_planned_started_resumed_and_rolled_back(cluster: Te
     assert_eq!(code(&plugin, &["status", "web", "--until", "complete", "--timeout", "1s"]).await, 5);
     // The command returns after the controller has passed the pause point. A second resume passes no other one.
     let id = hold(&cluster).await;
+    // Who resumes has seen the pause point, so without a terminal it has to be named.
+    let unseen = plugin.fails(1, &["resume", "web"]).await.unwrap();
+    assert!(unseen.contains(&format!("kubectl ordered resume web {}", pods[1])), "{unseen}");
+    assert_eq!(hold(&cluster).await, id);
     plugin.ok(&["resume", "web", &pods[1]]).await.unwrap();
     assert_eq!(code(&plugin, &["status", "web", "--until", "held"]).await, 0);
     let again = plugin.ok(&["resume", "web", "--hold", &id]).await.unwrap();
@@ -78,6 +84,12 @@ async fn a_rollout_is_marked_planned_started_resumed_and_rolled_back(cluster: Te
     plugin.ok(&["undo", "web", "--to-revision", "1"]).await.unwrap();
     plugin.ok(&["status", "web"]).await.unwrap();
     assert_eq!(cluster.pods_of_image("web:1").await.unwrap().len(), 6);
+    let name = "ordereddeployment.ordereddeployment.io/web";
+    assert_eq!(plugin.ok(&["list", "-o", "name"]).await.unwrap().trim(), name);
+    let everywhere: Value =
+        serde_json::from_str(&plugin.ok(&["list", "-A", "-o", "json"]).await.unwrap()).unwrap();
+    let found = everywhere["items"].as_array().unwrap();
+    assert!(found.iter().any(|one| one["metadata"]["namespace"] == cluster.namespace.as_str()));
     let history = plugin.ok(&["history", "web"]).await.unwrap();
     let numbers: Vec<&str> =
         history.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();

@@ -1,4 +1,4 @@
-//! Priorities by node, with pods that the scheduler has spread over the pools. `crates/controller/tests` has every kind of rule.
+//! Priorities by node, with pods that the scheduler has spread over the pools. `crates/sorter/tests` has every kind of rule.
 
 use std::collections::BTreeSet;
 

@@ -170,7 +170,7 @@ async fn a_pause_point_pauses_the_deployment_until_kubectl_resumes_it(cluster: T
     let fewer = |found: &[Pod]| found.iter().filter(|pod| pods.contains(&pod.name_any())).count() < 4;
     let found = cluster.until_pods("scaled", fewer).await.unwrap();
     assert!(names(&found).contains(&pods[2]));
-    until_deployment(&cluster, "paused", is_paused).await;
+    assert!(is_paused(&cluster.api::<Deployment>().get("web").await.unwrap()));
     cluster.kubectl.run(&["rollout", "resume", "deployment/web"]).await.unwrap();
     replaced(&cluster, &pods, 4).await;
     let end = state(&until_deployment(&cluster, "not paused", |found| !is_paused(found)).await);

@@ -162,7 +162,7 @@ fn compare(shown: &Block, printed: &[String]) {
     }
 }
 
-/// A line without what is different in each run: names of pods, nodes, times, and the reason within one priority. Ages are
+/// A line without what is different in each run: names of pods, nodes, pools of new pods, times, and the reason within one priority. Ages are
 /// printed on a terminal only, and pods may still be terminating.
 fn shape(line: &str) -> String {
     let line = line.replace(", 1 terminating", "").replace(", 2 terminating", "");
@@ -175,6 +175,10 @@ fn shape(line: &str) -> String {
             _ if is_time => continue,
             Some(number) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => {
                 words.push("NODE".to_owned());
+            }
+            // The scheduler chooses the pool of a new pod, which has no place in the order.
+            _ if ["hybrid", "inference"].contains(&word) && words.iter().any(|word| word == "-") => {
+                words.push("POOL".to_owned());
             }
             _ => words.push(without_pod(word)),
         }

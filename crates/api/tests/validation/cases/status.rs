@@ -31,7 +31,7 @@ const PARTS: [(&str, &str); 16] = [
     (
         "hold",
         "id!:512 pod!:253 podUID!:253 node:253 point!=Before revision!:int64 since!:time until:time \
-         deleted:bool limit:int32 replicas:int32 sizes:sizes",
+         elapsed:int64 deleted:bool limit:int32 replicas:int32 sizes:sizes",
     ),
     ("hold.declared", "name!:253 group:253"),
     ("blocked", "id!:512 since!:time"),

@@ -54,8 +54,12 @@ fn a_request_names_its_pause_point_and_fits_the_state() {
             Hold("web-5d9c7b8c4d-cccccccc@1"),
             "web is not paused at web-5d9c7b8c4d-cccccccc@1, but at pause point",
         ),
-        (paused(), Hold("other-5d9c7b8c4d-dddddddd@2"), ID),
-        (paused(), Hold("web"), ID),
+        (
+            paused(),
+            Hold("other-5d9c7b8c4d-dddddddd@2"),
+            "web is not paused at other-5d9c7b8c4d-dddddddd@2, but at",
+        ),
+        (paused(), Hold("web"), "web is not paused at web, but at"),
         (
             aborted.clone(),
             Current,
@@ -65,7 +69,8 @@ fn a_request_names_its_pause_point_and_fits_the_state() {
         (aborted, Hold("canary@2"), "web is aborted"),
     ] {
         let found = written(&status, target, None);
-        assert!(found.contains(said), "{target:?}: {found}");
+        let is_request = said.contains('@') && !said.contains(' ');
+        assert!(if is_request { found == said } else { found.starts_with(said) }, "{target:?}: {found}");
     }
 }
 
