@@ -185,8 +185,10 @@ async fn a_restarted_deployment_is_adopted_with_its_manifest(cluster: TestCluste
     let _built_in = cluster.start_built_in("deployment,replicaset").unwrap();
     let manifest = include_str!("charts/inference.yaml");
     cluster.kubectl.run_with(&["create", "-f", "-"], manifest).await.unwrap();
+    let status = ["rollout", "status", "deployment/llm", "--timeout=60s"];
+    cluster.kubectl.run(&status).await.unwrap();
     cluster.kubectl.run(&["rollout", "restart", "deployment/llm"]).await.unwrap();
-    cluster.kubectl.run(&["rollout", "status", "deployment/llm", "--timeout=60s"]).await.unwrap();
+    cluster.kubectl.run(&status).await.unwrap();
     let dry = ["adopt", "deployment/llm", "--dry-run", "-f", "-"];
     let (_, output) = cluster.ordered_with(&dry, manifest).await.unwrap();
     assert!(!output.contains("note: "), "{output}");
