@@ -207,12 +207,14 @@ async fn foreign_text_never_becomes_markup(cluster: TestCluster) {
     browser.click(&format!("[data-pod={}]", pods[3])).await;
     browser.until_text("#inspector", hostile).await;
     browser.until_text("#tip", hostile).await;
-    browser.fill("#plan-image", &format!("web={hostile}")).await;
+    // The answer repeats the name of the container.
+    browser.fill("#plan-image", "<u>x</u>=web:3").await;
     browser.press(ENTER).await;
-    browser.until_text("#plan", "pausing at").await;
+    browser.until_text("#plan", "<u>x</u>").await;
     browser.click("[data-action=undo]").await;
     browser.until_text("#confirm", "back to revision 1").await;
     assert_eq!(browser.get("document.querySelectorAll('img').length").await, json!(1));
+    assert_eq!(browser.get("document.querySelectorAll('u').length").await, json!(0));
     assert_eq!(browser.get("window.hacked ?? null").await, Value::Null);
 }
 
