@@ -1,4 +1,4 @@
-//! What can fail when a sandbox starts or its nodes change.
+//! What can fail when a sandbox starts or listens.
 
 use std::net::SocketAddr;
 
@@ -9,12 +9,6 @@ pub enum Error {
     /// The sandbox could not register the initial nodes.
     #[error("cannot register the nodes: {0}")]
     RegisterNodes(#[source] kube::Error),
-    /// The sandbox could not take a node out of service.
-    #[error("cannot take the node out of service: {0}")]
-    LoseNode(#[source] kube::Error),
-    /// The sandbox could not bring a node back.
-    #[error("cannot bring the node back: {0}")]
-    RestoreNode(#[source] kube::Error),
     /// The user agent is not a valid header value.
     #[error("cannot use {0:?} as a user agent")]
     UserAgent(String),

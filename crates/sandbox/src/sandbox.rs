@@ -1,5 +1,6 @@
 //! The sandbox: starts the server, garbage collector, nodes, scheduler and kubelets.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,11 +13,9 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::agents::collector::{self, Collector};
-use crate::agents::deployments;
 use crate::agents::disruption;
 use crate::agents::kubelet::Kubelets;
 use crate::agents::nodes::{self, NodeSpec};
-use crate::agents::outages::Outages;
 use crate::agents::scheduler;
 use crate::agents::taints;
 use crate::audit::Record;
@@ -48,8 +47,6 @@ pub struct Config {
     pub collector: Collector,
     /// Whether to record every commit and the body of every request, for [`Sandbox::commits`].
     pub journal: bool,
-    /// Whether Deployments get ReplicaSets. Nothing creates the pods of ReplicaSets but ordered-controller-manager.
-    pub deployments: bool,
     /// The source of time.
     pub clock: Clock,
 }
@@ -72,7 +69,6 @@ impl Default for Config {
             history: 10_000,
             collector: Collector::default(),
             journal: false,
-            deployments: false,
             clock: Clock::system(),
         }
     }
@@ -83,7 +79,8 @@ pub struct Sandbox {
     server: Arc<Server>,
     front: Front,
     tasks: Mutex<Vec<AbortHandle>>,
-    outages: Outages,
+    /// The nodes whose kubelets are silent.
+    silent: watch::Sender<BTreeSet<String>>,
     collector: watch::Sender<Collector>,
 }
 
@@ -105,7 +102,7 @@ impl Sandbox {
             front: Front::new(Arc::clone(&server)),
             server,
             tasks: Mutex::default(),
-            outages: Outages::default(),
+            silent: watch::Sender::default(),
             collector: watch::Sender::new(config.collector),
         };
         sandbox.spawn(server::clean_up(Arc::downgrade(&sandbox.server)));
@@ -120,7 +117,7 @@ impl Sandbox {
             ready_delay: config.ready_delay,
             termination_delay: config.termination_delay,
             clock: clock.clone(),
-            silent: sandbox.outages.silent(),
+            silent: sandbox.silent.subscribe(),
         };
         if config.serve_new_nodes {
             let room = config.nodes.first().map_or(NodeSpec::PODS, |node| node.pods_capacity);
@@ -128,9 +125,6 @@ impl Sandbox {
         }
         sandbox.spawn(kubelets.run(kubelet));
         sandbox.spawn(disruption::run(sandbox.connect("sandbox-disruption")?, clock.clone()));
-        if config.deployments {
-            sandbox.spawn(deployments::run(sandbox.connect("sandbox-deployment")?));
-        }
         sandbox.spawn(taints::run(sandbox.connect("sandbox-taints")?, clock));
         Ok(sandbox)
     }
@@ -208,23 +202,15 @@ impl Sandbox {
         *self.collector.borrow()
     }
 
-    /// Takes a node out of service: its kubelet stops reporting, and the sandbox makes the writes of the node
-    /// controller.
-    ///
-    /// # Errors
-    /// If the node does not exist.
-    pub async fn lose_node(&self, name: &str) -> Result<(), Error> {
-        let client = self.connect("sandbox-nodes")?;
-        self.outages.lose(&client, &self.server.clock, name).await.map_err(Error::LoseNode)
-    }
-
-    /// Brings a node back into service.
-    ///
-    /// # Errors
-    /// If the node no longer exists.
-    pub async fn restore_node(&self, name: &str) -> Result<(), Error> {
-        let client = self.connect("sandbox-nodes")?;
-        self.outages.restore(&client, &self.server.clock, name).await.map_err(Error::RestoreNode)
+    /// From now on, the kubelet of this node reports no status and ends no pods, or does so again. Nothing else about the node changes.
+    pub fn silence(&self, node: &str, is_silent: bool) {
+        self.silent.send_modify(|silent| {
+            if is_silent {
+                silent.insert(node.to_owned());
+            } else {
+                silent.remove(node);
+            }
+        });
     }
 
     /// Compacts the history of all resources: watches that lag and watches from an older version expire with 410.

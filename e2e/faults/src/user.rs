@@ -23,6 +23,8 @@ pub(crate) const SETS: &str = "/apis/ordereddeployment.io/v1alpha1/namespaces/de
 pub(crate) const HOSTILE: &str = "hostile";
 /// Its pods.
 const PODS: &str = "/api/v1/namespaces/default/pods";
+/// The taint of a node whose kubelet does not report.
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 /// How often a condition is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -156,8 +158,8 @@ impl User {
                 }
                 Ok(())
             }
-            UserAction::StopNode(name) => Ok(self.sandbox.lose_node(name).await?),
-            UserAction::StartNode(name) => Ok(self.sandbox.restore_node(name).await?),
+            UserAction::StopNode(name) => self.set_node(name, true).await,
+            UserAction::StartNode(name) => self.set_node(name, false).await,
             UserAction::Resume(request) => self.resume(request).await,
             UserAction::Abort => self.request("abortRequested").await,
             UserAction::Retry => self.request("retryRequested").await,
@@ -180,11 +182,11 @@ impl User {
             UserAction::ForceDeletePod(_) => self.delete(&path, &json!({"gracePeriodSeconds": 0})).await,
             UserAction::SetReady(_, ready) => {
                 let status = if *ready { "True" } else { "False" };
-                self.set_status(pod, json!({"conditions": [{"type": "Ready", "status": status}]})).await
+                self.set_status(&path, json!({"conditions": [{"type": "Ready", "status": status}]})).await
             }
             UserAction::FailPod(_) => {
                 let conditions = json!([{"type": "Ready", "status": "False"}]);
-                self.set_status(pod, json!({"phase": "Failed", "conditions": conditions})).await
+                self.set_status(&path, json!({"phase": "Failed", "conditions": conditions})).await
             }
             UserAction::PatchPod(_, change) => self.patch(&path, "merge", change).await,
             UserAction::ReplacePod(_, owned) => self.replace(pod, *owned).await,
@@ -192,14 +194,53 @@ impl User {
         }
     }
 
-    /// Updates the status of a pod as a kubelet does, with the time of the transition.
-    async fn set_status(&self, pod: &Value, mut status: Value) -> Result<()> {
+    /// Takes a node out of service or brings it back: with the writes of Kubernetes' node controller, but at once instead of after 40
+    /// seconds. Pods are deleted by taint-based eviction.
+    async fn set_node(&self, name: &str, is_lost: bool) -> Result<()> {
+        self.sandbox.silence(name, is_lost);
+        let path = format!("/api/v1/nodes/{name}");
+        let (status, reason) =
+            if is_lost { ("Unknown", "NodeStatusUnknown") } else { ("True", "KubeletReady") };
+        let ready = json!({"type": "Ready", "status": status, "reason": reason, "message": ""});
+        self.set_status(&path, json!({"conditions": [ready]})).await?;
+        let node = self.get(&path).await?;
+        let taints = node["spec"]["taints"].as_array().into_iter().flatten();
+        let mut taints: Vec<Value> = taints.filter(|taint| taint["key"] != UNREACHABLE).cloned().collect();
+        if is_lost {
+            taints.extend(
+                ["NoSchedule", "NoExecute"].map(|effect| json!({"key": UNREACHABLE, "effect": effect})),
+            );
+        }
+        self.patch(&path, "merge", &json!({"spec": {"taints": taints}})).await?;
+        // The reason tells pods that were ready before from those that were not.
+        let (field, from, to, reason) = if is_lost {
+            ("status", "True", "False", json!(UNREACHABLE))
+        } else {
+            ("reason", UNREACHABLE, "True", Value::Null)
+        };
+        for pod in self.pods_on(name).await? {
+            let conditions = pod["status"]["conditions"].as_array();
+            let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
+            let is_terminating = !pod["metadata"]["deletionTimestamp"].is_null();
+            if ready.is_some_and(|ready| ready[field] == from) && (is_lost || !is_terminating) {
+                let ready = json!({"type": "Ready", "status": to, "reason": reason});
+                match self.set_status(&path_of(&pod), json!({"conditions": [ready]})).await {
+                    // The pod was deleted meanwhile.
+                    Err(error) if matches!(code(&error), Some(404 | 409 | 422)) => {}
+                    written => written?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Updates the status of a pod or a node as a kubelet does, with the time of the transition.
+    async fn set_status(&self, path: &str, mut status: Value) -> Result<()> {
         let since = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         for condition in status["conditions"].as_array_mut().into_iter().flatten() {
             condition["lastTransitionTime"] = json!(since);
         }
-        let path = format!("{}/status", path_of(pod));
-        self.patch(&path, "strategic-merge", &json!({"status": status})).await
+        self.patch(&format!("{path}/status"), "strategic-merge", &json!({"status": status})).await
     }
 
     fn set_garbage_collector(&self, pace: Millis, lag: Millis, frozen: Millis) {

@@ -18,9 +18,10 @@ use ordereddeployment_kubernetes::{Candidate, Clock, Fence, Health, Limiter, Lim
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config, Record, Sandbox};
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::fault_injector::FaultInjector;
+use crate::plain::deployments;
 
 /// The interval between checks of a condition, in simulated time.
 const STEP: Duration = Duration::from_millis(250);
@@ -43,6 +44,8 @@ pub struct Cluster {
     clock: SandboxClock,
     controllers: u64,
     controller: Option<JoinHandle<()>>,
+    /// Of plain Deployments.
+    deployment_controller: JoinSet<()>,
 }
 
 /// The state that a scenario checks.
@@ -108,6 +111,7 @@ impl Cluster {
             clock,
             controllers: 0,
             controller: None,
+            deployment_controller: JoinSet::new(),
         }
     }
 
@@ -153,9 +157,10 @@ impl Cluster {
 
     /// The same without a controller.
     pub async fn with_deployments() -> Self {
-        let config = Config { deployments: true, journal: true, ..Config::default() };
-        let mut cluster = Self::with_config(config).await;
+        let mut cluster = Self::with_config(Config { journal: true, ..Config::default() }).await;
         cluster.family = Family::Plain;
+        let client = cluster.sandbox.connect("deployment-controller").unwrap();
+        cluster.deployment_controller.spawn(deployments::run(client));
         cluster
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Each run has a seed. `PLAIN_RUNS` sets how many there are, and `PLAIN_SEED` the first one.
 
+pub mod deployments;
 mod history;
 
 use std::sync::{Arc, Mutex};

@@ -70,12 +70,12 @@ impl Disruption {
         let (expected, desired) = match (&spec.max_unavailable, &spec.min_available) {
             (Some(limit), _) => {
                 let expected = self.scale(&namespace, &pods).await?;
-                (expected, (expected - part(limit, expected, true)).max(0))
+                (expected, (expected - part(limit, expected)).max(0))
             }
             (None, Some(IntOrString::Int(least))) => (count(pods.len()), i64::from(*least)),
             (None, Some(share)) => {
                 let expected = self.scale(&namespace, &pods).await?;
-                (expected, part(share, expected, true))
+                (expected, part(share, expected))
             }
             (None, None) => (count(pods.len()), 0),
         };

@@ -11,9 +11,9 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use kube_runtime::watcher::Event;
 use serde_json::{Value, json};
+use tokio::sync::watch::Receiver;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::outages::Silent;
 use super::pod::Pod;
 use super::{RETRY, burst, watch};
 use crate::clock::{Clock, seconds};
@@ -33,7 +33,7 @@ pub struct Kubelets {
     /// The source of the timestamps in conditions.
     pub clock: Clock,
     /// The nodes that are out of service: their kubelets report no status and end no pods.
-    pub silent: Silent,
+    pub silent: Receiver<BTreeSet<String>>,
 }
 
 /// One pod, as its kubelet handles it.

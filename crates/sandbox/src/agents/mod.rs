@@ -1,15 +1,13 @@
-//! The components of a cluster besides the API server: nodes, a scheduler, kubelets, the controllers of Deployments
-//! and disruption budgets, taint-based eviction, and a garbage collector.
+//! The components of a cluster besides the API server: nodes, a scheduler, kubelets, the controller of disruption
+//! budgets, taint-based eviction, and a garbage collector.
 //!
 //! They are ordinary clients and use no internal interface of the sandbox, so they also work with a real API server.
 
 mod beside_pods;
 pub mod collector;
-pub mod deployments;
 pub mod disruption;
 pub mod kubelet;
 pub mod nodes;
-pub mod outages;
 mod pod;
 pub mod scheduler;
 pub mod taints;
@@ -25,20 +23,22 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// How long an agent waits after a failed request.
-pub(crate) const RETRY: Duration = Duration::from_secs(1);
+pub const RETRY: Duration = Duration::from_secs(1);
 
 /// How long an agent collects events before it processes them.
 const GATHER: Duration = Duration::from_millis(2);
 
 /// Namespace and name.
-pub(crate) type Key = (String, String);
+pub type Key = (String, String);
 
 /// The cached objects of one kind.
 #[derive(Debug)]
-pub(crate) struct Cache<K> {
-    pub(crate) objects: BTreeMap<Key, K>,
+pub struct Cache<K> {
+    /// The objects.
+    pub objects: BTreeMap<Key, K>,
     incoming: BTreeMap<Key, K>,
-    pub(crate) synced: bool,
+    /// Whether the first list is complete.
+    pub synced: bool,
 }
 
 impl<K> Default for Cache<K> {
@@ -48,7 +48,8 @@ impl<K> Default for Cache<K> {
 }
 
 impl<K: kube::Resource> Cache<K> {
-    pub(crate) fn apply(&mut self, event: Event<K>) {
+    /// Follows the watch.
+    pub fn apply(&mut self, event: Event<K>) {
         match event {
             Event::Apply(object) => {
                 self.objects.insert(key(&object), object);
@@ -73,19 +74,19 @@ pub(crate) fn key<K: kube::Resource>(object: &K) -> Key {
     (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
 }
 
-/// A number, or a percentage of `whole`.
-pub(crate) fn part(value: &IntOrString, whole: i64, rounds_up: bool) -> i64 {
+/// A number, or a percentage of `whole`, rounded up.
+pub(crate) fn part(value: &IntOrString, whole: i64) -> i64 {
     match value {
         IntOrString::Int(number) => i64::from(*number),
         IntOrString::String(text) => {
             let hundredths = whole * text.trim_end_matches('%').parse::<i64>().unwrap_or_default();
-            hundredths.div_euclid(100) + i64::from(rounds_up && hundredths.rem_euclid(100) > 0)
+            hundredths.div_euclid(100) + i64::from(hundredths.rem_euclid(100) > 0)
         }
     }
 }
 
 /// A watch with a fixed backoff after errors. The default backoff has jitter, and a simulation must be reproducible.
-pub(crate) fn watch<K>(api: kube::Api<K>) -> impl Stream<Item = Event<K>> + Send + Unpin
+pub fn watch<K>(api: kube::Api<K>) -> impl Stream<Item = Event<K>> + Send + Unpin
 where
     K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -105,7 +106,7 @@ where
 
 /// Waits for one item, collects further items for a short time, then returns all of them; `None` at the end of the
 /// stream.
-pub(crate) async fn burst<S: Stream + Unpin>(stream: &mut S, wait: Duration) -> Option<Vec<S::Item>> {
+pub async fn burst<S: Stream + Unpin>(stream: &mut S, wait: Duration) -> Option<Vec<S::Item>> {
     gather(stream, wait, || Instant::now() + GATHER).await
 }
 

@@ -24,7 +24,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::OrderedDeployment;
-use ordereddeployment_sandbox::agents::{kubelet::Kubelets, nodes, outages::Outages};
+use ordereddeployment_sandbox::agents::{kubelet::Kubelets, nodes};
 use ordereddeployment_sandbox::{Clock, NodeSpec};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -321,7 +321,7 @@ impl ControlPlane {
             ready_delay: setting.ready_delay,
             termination_delay: setting.termination_delay,
             clock: Clock::system(),
-            silent: Outages::default().silent(),
+            silent: tokio::sync::watch::Sender::default().subscribe(),
         };
         let mut stand_ins = JoinSet::new();
         stand_ins.spawn(kubelets.run(client.clone()));

@@ -5,6 +5,7 @@
 
 mod sizes;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use futures::future::Either;
@@ -13,10 +14,9 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
+use ordereddeployment_sandbox::agents::{Cache, RETRY, burst, watch};
 use serde_json::json;
 
-use super::{Cache, RETRY, burst, watch};
-use crate::object;
 use sizes::{Change, Sets, changes};
 
 const HASH: &str = "pod-template-hash";
@@ -158,7 +158,9 @@ fn new_set(
 
 /// A short name for a template.
 fn hash(template: &PodTemplateSpec) -> String {
-    format!("{:010x}", object::hash(&serde_json::to_string(template).unwrap_or_default()) >> 24)
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_string(template).unwrap().hash(&mut hasher);
+    format!("{:010x}", hasher.finish() >> 24)
 }
 
 async fn report(client: &Client, deployment: &Deployment, sets: &Sets<'_>, number: i64) -> kube::Result<()> {

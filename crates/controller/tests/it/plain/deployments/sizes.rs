@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
-
-use crate::agents::part;
+use ordereddeployment_api::{Round, resolve};
 
 const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 const MAX: &str = "deployment.kubernetes.io/max-replicas";
@@ -72,9 +71,11 @@ impl Wanted {
         let recreates = strategy.type_.as_deref() == Some("Recreate");
         let rolling = strategy.rolling_update.unwrap_or_default();
         let quarter = || IntOrString::String("25%".to_owned());
-        let part = |value: Option<IntOrString>, up| part(&value.unwrap_or_else(quarter), desired, up);
-        let (mut surge, mut unavailable) =
-            (part(rolling.max_surge, true), part(rolling.max_unavailable, false).min(desired));
+        let part = |value: Option<IntOrString>, round| {
+            resolve(&value.unwrap_or_else(quarter), spec.replicas.unwrap_or(1), round).unwrap()
+        };
+        let mut surge = part(rolling.max_surge, Round::Up);
+        let mut unavailable = part(rolling.max_unavailable, Round::Down).min(desired);
         if recreates {
             (surge, unavailable) = (0, 0);
         } else if surge == 0 && unavailable == 0 {
