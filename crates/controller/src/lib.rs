@@ -23,7 +23,7 @@ mod testing;
 
 pub use decision_log::DecisionLog;
 pub use error::Error;
-pub use metrics::{Metrics, metric};
+pub use metrics::Metrics;
 pub use node_rules::RulesSource;
 pub use nodecosts::NodeCosts;
 pub use ordereddeployment_wire::Family;

@@ -23,143 +23,99 @@ pub(crate) struct WaitTimes {
 /// The name of an object that waits, and why.
 type Waiting = (String, WaitTimes);
 
-/// The metrics of one controller.
-#[derive(Clone, Debug)]
-pub struct Metrics {
-    collectors: Collectors,
-    /// Those of requests, watches, events, the queue and leader election.
-    pub client: Arc<ClientMetrics>,
-    pub(crate) reconciles: IntCounterVec,
-    pub(crate) reconcile_duration: Histogram,
-    pub(crate) pod_deletions: IntCounterVec,
-    pub(crate) deletion_age_ratio: Histogram,
-    pub(crate) pod_creations: IntCounter,
-    pub(crate) write_failures: IntCounterVec,
-    pub(crate) live_reads: IntCounterVec,
-    holds: IntGauge,
-    hold_start: GaugeVec,
-    blocked_start: GaugeVec,
-    eviction_refused_start: GaugeVec,
-    pub(crate) resumes: IntCounterVec,
-    pub(crate) malformed_annotations: IntCounter,
-    pub(crate) watch_lag: Histogram,
-    pub(crate) stands_aside: IntGauge,
-    pub(crate) foreign_statuses: IntCounter,
-    pub(crate) node_cost_writes: IntCounter,
-    pub(crate) node_cost_config_invalid: IntGauge,
-    /// The objects that wait.
-    waiting: Arc<Mutex<BTreeMap<NamespacedUid, Waiting>>>,
-}
-
-/// The names of the metrics.
-pub mod metric {
-    /// Reconciliations, by result: `ok`, `failed` (a write was refused) or `error` (a read was).
-    pub const RECONCILES: &str = "ordereddeployment_reconciles_total";
-    /// The duration of a reconciliation, in seconds.
-    pub const RECONCILE_DURATION: &str = "ordereddeployment_reconcile_duration_seconds";
-    /// Pods deleted or evicted, by purpose (`rollout` or `scale`) and by the rule that sorted the pod before the next one
-    /// (`last`: there was no next one).
-    pub const POD_DELETIONS: &str = "ordereddeployment_pod_deletions_total";
-    /// The age of a deleted pod divided by the mean age of the remaining pods.
-    pub const DELETION_AGE_RATIO: &str = "ordereddeployment_pod_deletion_age_ratio";
-    /// Pods created.
-    pub const POD_CREATIONS: &str = "ordereddeployment_pod_creations_total";
-    /// Writes that failed, by verb: `create`, `update`, `delete`, `evict` or `status`.
-    pub const WRITE_FAILURES: &str = "ordereddeployment_write_failures_total";
-    /// Live reads of a deployment and its pods, by reason.
-    pub const LIVE_READS: &str = "ordereddeployment_live_reads_total";
-    /// Deployments paused at a pause point now; only the leader reports them.
-    pub const HOLDS: &str = "ordereddeployment_holds";
-    /// Since when a deployment is held, in seconds since 1970.
-    pub const HOLD_START: &str = "ordereddeployment_hold_start_time_seconds";
-    /// Since when the next pod cannot be deleted, since too few others are available, in seconds since 1970.
-    pub const BLOCKED_START: &str = "ordereddeployment_blocked_start_time_seconds";
-    /// Since when a disruption budget refuses the evictions of a deployment, in seconds since 1970.
-    pub const EVICTION_REFUSED_START: &str = "ordereddeployment_eviction_refused_start_time_seconds";
-    /// Resume requests, by result: `accepted` (a hold ended) or `ignored` (it named no current hold).
-    pub const RESUMES: &str = "ordereddeployment_resumes_total";
-    /// Warnings of malformed annotations.
-    pub const MALFORMED_ANNOTATIONS: &str = "ordereddeployment_malformed_annotations_total";
-    /// The time from the answer to an own write until the controller saw it in the watch, in seconds.
-    pub const WATCH_LAG: &str = "ordereddeployment_watch_lag_seconds";
-    /// 1 while the controller of `ReplicaSets` does nothing, because kube-controller-manager's is alive or may be.
-    pub const STANDS_ASIDE: &str = "ordereddeployment_replicaset_stands_aside";
-    /// Statuses of `ReplicaSets` that another client has written.
-    pub const FOREIGN_STATUSES: &str = "ordereddeployment_replicaset_foreign_statuses_total";
-    /// Deletion costs written or removed on pods of plain Deployments.
-    pub const NODE_COST_WRITES: &str = "ordereddeployment_node_cost_writes_total";
-    /// 1 while the rules for deletion costs are malformed and the previous ones are in force.
-    pub const NODE_COST_CONFIG_INVALID: &str = "ordereddeployment_node_cost_config_invalid";
+ordereddeployment_kubernetes::metrics! {
+    /// The metrics of one controller.
+    pub struct Metrics, fn within(registry) {
+        collectors: Collectors = registry.clone(),
+        /// Those of requests, watches, events, the queue and leader election.
+        pub client: Arc<ClientMetrics> = Arc::new(ClientMetrics::new(registry)?),
+        pub(crate) reconciles: IntCounterVec = registry.counter_by(
+            "ordereddeployment_reconciles_total",
+            "Passes over a deployment.",
+            &["result"],
+        )?,
+        pub(crate) reconcile_duration: Histogram = registry.histogram(
+            "ordereddeployment_reconcile_duration_seconds",
+            "How long the reconciliation of an OrderedDeployment takes.",
+        )?,
+        pub(crate) pod_deletions: IntCounterVec = registry.counter_by(
+            "ordereddeployment_pod_deletions_total",
+            "Pods deleted or evicted.",
+            &["purpose", "rule"],
+        )?,
+        pub(crate) deletion_age_ratio: Histogram = registry.exponential(
+            Opts::new(
+                "ordereddeployment_pod_deletion_age_ratio",
+                "The age of a deleted pod by the mean age of those that remain.",
+            ),
+            0.125, 2.0, 7,
+        )?,
+        pub(crate) pod_creations: IntCounter =
+            registry.counter("ordereddeployment_pod_creations_total", "Pods created.")?,
+        pub(crate) write_failures: IntCounterVec = registry.counter_by(
+            "ordereddeployment_write_failures_total",
+            "Writes that failed.",
+            &["verb"],
+        )?,
+        pub(crate) live_reads: IntCounterVec = registry.counter_by(
+            "ordereddeployment_live_reads_total",
+            "Reads of a deployment and its pods past the cache.",
+            &["reason"],
+        )?,
+        holds: IntGauge = registry.gauge("ordereddeployment_holds", "Deployments paused at a pause point now.")?,
+        hold_start: GaugeVec = registry.gauge_by(
+            "ordereddeployment_hold_start_time_seconds",
+            "Since when a deployment is paused at a pause point.",
+            &["namespace", "name"],
+        )?,
+        blocked_start: GaugeVec = registry.gauge_by(
+            "ordereddeployment_blocked_start_time_seconds",
+            "Since when the next pod may not go, since too few others are available.",
+            &["namespace", "name"],
+        )?,
+        eviction_refused_start: GaugeVec = registry.gauge_by(
+            "ordereddeployment_eviction_refused_start_time_seconds",
+            "Since when a disruption budget refuses the evictions of a deployment.",
+            &["namespace", "name"],
+        )?,
+        pub(crate) resumes: IntCounterVec = registry.counter_by(
+            "ordereddeployment_resumes_total",
+            "Resumes of held rollouts.",
+            &["result"],
+        )?,
+        pub(crate) malformed_annotations: IntCounter = registry.counter(
+            "ordereddeployment_malformed_annotations_total",
+            "Malformed annotations warned of.",
+        )?,
+        pub(crate) watch_lag: Histogram = registry.times(Opts::new(
+            "ordereddeployment_watch_lag_seconds",
+            "How long after the answer to an own write it was noticed that the watch shows it.",
+        ))?,
+        pub(crate) stands_aside: IntGauge = registry.gauge(
+            "ordereddeployment_replicaset_stands_aside",
+            "Whether the controller of ReplicaSets waits because kube-controller-manager's is alive, or may be.",
+        )?,
+        pub(crate) foreign_statuses: IntCounter = registry.counter(
+            "ordereddeployment_replicaset_foreign_statuses_total",
+            "ReplicaSets reported by another client.",
+        )?,
+        pub(crate) node_cost_writes: IntCounter = registry.counter(
+            "ordereddeployment_node_cost_writes_total",
+            "Deletion costs written or taken back.",
+        )?,
+        pub(crate) node_cost_config_invalid: IntGauge = registry.gauge(
+            "ordereddeployment_node_cost_config_invalid",
+            "Whether the rules for deletion costs are malformed.",
+        )?,
+        /// The objects that wait.
+        waiting: Arc<Mutex<BTreeMap<NamespacedUid, Waiting>>> = Arc::default(),
+    }
 }
 
 impl Metrics {
     /// New metrics, all 0.
     pub fn new() -> prometheus::Result<Self> {
-        let new = Collectors::default();
-        let object = ["namespace", "name"];
-        let lag = Opts::new(
-            metric::WATCH_LAG,
-            "How long after the answer to an own write it was noticed that the watch shows it.",
-        );
-        let ages = Opts::new(
-            metric::DELETION_AGE_RATIO,
-            "The age of a deleted pod by the mean age of those that remain.",
-        );
-        let metrics = Self {
-            client: Arc::new(ClientMetrics::new(&new)?),
-            reconciles: new.counter_by(metric::RECONCILES, "Passes over a deployment.", &["result"])?,
-            reconcile_duration: new.histogram(
-                metric::RECONCILE_DURATION,
-                "How long the reconciliation of an OrderedDeployment takes.",
-            )?,
-            pod_deletions: new.counter_by(
-                metric::POD_DELETIONS,
-                "Pods deleted or evicted.",
-                &["purpose", "rule"],
-            )?,
-            deletion_age_ratio: new.exponential(ages, 0.125, 2.0, 7)?,
-            pod_creations: new.counter(metric::POD_CREATIONS, "Pods created.")?,
-            write_failures: new.counter_by(metric::WRITE_FAILURES, "Writes that failed.", &["verb"])?,
-            live_reads: new.counter_by(
-                metric::LIVE_READS,
-                "Reads of a deployment and its pods past the cache.",
-                &["reason"],
-            )?,
-            holds: new.gauge(metric::HOLDS, "Deployments paused at a pause point now.")?,
-            hold_start: new.gauge_by(
-                metric::HOLD_START,
-                "Since when a deployment is paused at a pause point.",
-                &object,
-            )?,
-            blocked_start: new.gauge_by(
-                metric::BLOCKED_START,
-                "Since when the next pod may not go, since too few others are available.",
-                &object,
-            )?,
-            eviction_refused_start: new.gauge_by(
-                metric::EVICTION_REFUSED_START,
-                "Since when a disruption budget refuses the evictions of a deployment.",
-                &object,
-            )?,
-            resumes: new.counter_by(metric::RESUMES, "Resumes of held rollouts.", &["result"])?,
-            malformed_annotations: new
-                .counter(metric::MALFORMED_ANNOTATIONS, "Malformed annotations warned of.")?,
-            watch_lag: new.exponential(lag, 0.001, 4.0, 9)?,
-            stands_aside: new.gauge(
-                metric::STANDS_ASIDE,
-                "Whether the controller of ReplicaSets waits because kube-controller-manager's is alive, or may be.",
-            )?,
-            foreign_statuses: new
-                .counter(metric::FOREIGN_STATUSES, "ReplicaSets reported by another client.")?,
-            node_cost_writes: new
-                .counter(metric::NODE_COST_WRITES, "Deletion costs written or taken back.")?,
-            node_cost_config_invalid: new.gauge(
-                metric::NODE_COST_CONFIG_INVALID,
-                "Whether the rules for deletion costs are malformed.",
-            )?,
-            collectors: new,
-            waiting: Arc::default(),
-        };
+        let metrics = Self::within(&Collectors::default())?;
         metrics.begin_at_zero();
         Ok(metrics)
     }
@@ -258,7 +214,7 @@ mod tests {
     use jiff::Timestamp;
     use ordereddeployment_sorter::Rule;
 
-    use super::{Metrics, WaitTimes, metric};
+    use super::{Metrics, WaitTimes};
     use crate::testing::key;
 
     fn at(second: i64) -> Timestamp {
@@ -266,38 +222,24 @@ mod tests {
     }
 
     #[test]
-    fn every_metric_is_rendered_under_its_name() {
+    fn every_metric_is_rendered_and_is_in_the_table_of_metrics() {
+        let page = include_str!("../../../docs/operations.md");
         let metrics = Metrics::new().unwrap();
         metrics.deleted("rollout", Some(Rule::DeletePriority));
-        metrics.resumes.with_label_values(&["accepted"]).inc();
         let all = WaitTimes { held: Some(at(1)), blocked: Some(at(2)), refused: Some(at(3)) };
         metrics.waits(&key("1"), "web", all);
-        metrics.reconciles.with_label_values(&["ok"]).inc();
         metrics.live_reads.with_label_values(&["first"]).inc();
-        metrics.write_failed("create");
+        metrics.client.synced("pods", at(3));
         let text = metrics.render().unwrap();
-        for name in [
-            metric::DELETION_AGE_RATIO,
-            metric::HOLD_START,
-            metric::BLOCKED_START,
-            metric::EVICTION_REFUSED_START,
-            metric::WATCH_LAG,
-            metric::RECONCILES,
-            metric::RECONCILE_DURATION,
-            metric::POD_DELETIONS,
-            metric::POD_CREATIONS,
-            metric::WRITE_FAILURES,
-            metric::LIVE_READS,
-            metric::HOLDS,
-            metric::RESUMES,
-            metric::MALFORMED_ANNOTATIONS,
-            metric::NODE_COST_WRITES,
-            metric::NODE_COST_CONFIG_INVALID,
-        ] {
-            assert!(text.contains(&format!("# TYPE {name}")), "{name}");
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        let names: Vec<&str> = types.collect();
+        // Those that are missing tell of answers of the API server, and of data that arrived on a watch.
+        assert_eq!(names.len(), 26, "{names:?}");
+        for name in names {
+            assert!(page.contains(&format!("`{name}`")), "{name}");
         }
-        let by = "{purpose=\"rollout\",rule=\"delete_priority\"}";
-        assert!(text.contains(&format!("{}{by} 1", metric::POD_DELETIONS)), "{text}");
+        let by = "ordereddeployment_pod_deletions_total{purpose=\"rollout\",rule=\"delete_priority\"} 1";
+        assert!(text.contains(by), "{text}");
     }
 
     #[test]
@@ -306,17 +248,15 @@ mod tests {
         let held = WaitTimes { held: Some(at(7)), ..WaitTimes::default() };
         metrics.waits(&key("1"), "web", held);
         metrics.waits(&key("2"), "api", held);
-        let line = |name| format!("{}{{name=\"{name}\",namespace=\"shop\"}} 7\n", metric::HOLD_START);
+        let start = "ordereddeployment_hold_start_time_seconds";
+        let line = |name| format!("{start}{{name=\"{name}\",namespace=\"shop\"}} 7\n");
         let text = metrics.render().unwrap();
         assert!(text.contains(&line("web")) && text.contains(&line("api")), "{text}");
-        assert!(text.contains(&format!("{} 2\n", metric::HOLDS)));
+        assert!(text.contains("ordereddeployment_holds 2\n"));
         metrics.waits(&key("1"), "web", WaitTimes::default());
         metrics.forget(|other| *other != key("2"));
         let text = metrics.render().unwrap();
-        assert!(
-            !text.contains(metric::HOLD_START) && text.contains(&format!("{} 0\n", metric::HOLDS)),
-            "{text}"
-        );
+        assert!(!text.contains(start) && text.contains("ordereddeployment_holds 0\n"), "{text}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub use fair::Turns;
 pub use health::{Health, Watched, watch_of};
 pub use leader::election::Timing;
 pub use leader::lease::{Candidate, identity};
-pub use metrics::{ClientMetrics, Collectors, metric};
+pub use metrics::{ClientMetrics, Collectors};
 pub use names::{Names, without_name};
 pub use server::{Render, serve};
 pub use work::queue::{Named, Queue};

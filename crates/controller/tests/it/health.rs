@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use ordereddeployment_api::names::annotation;
-use ordereddeployment_controller::{Controller, Metrics, Options, metric};
-use ordereddeployment_kubernetes::metric as of_client;
+use ordereddeployment_controller::{Controller, Metrics, Options};
 use ordereddeployment_kubernetes::{Fence, counted};
 use serde_json::json;
 
@@ -26,7 +25,7 @@ async fn a_watch_refused_for_long_ends_readiness_until_it_works() {
     let why = cluster.health.unready().unwrap();
     assert!(why.starts_with("the watch of pods has failed for "), "{why}");
     let text = cluster.metrics.render().unwrap();
-    assert!(text.contains(&format!("{}{{resource=\"pods\"}}", of_client::WATCH_FAILURES)), "{text}");
+    assert!(text.contains("ordereddeployment_watch_failures_total{resource=\"pods\"}"), "{text}");
     cluster.faults.clear();
     // It is open again within half a minute. Nothing is shown on it yet.
     cluster.pass(Duration::from_secs(31)).await;
@@ -71,23 +70,22 @@ async fn a_hold_is_counted_only_by_the_leader_and_only_while_its_object_exists()
     cluster.set_image("web:2").await;
     cluster.until_held().await;
     cluster.pass(Duration::from_secs(1)).await;
-    let holds = |count| format!("{} {count}\n", metric::HOLDS);
-    let leads = |is| format!("{}{{name=\"ordered-controller-manager\"}} {is}\n", of_client::LEADS);
-    let start = format!("{}{{name=\"web\",namespace=\"default\"}}", metric::HOLD_START);
+    let holds = |count| format!("ordereddeployment_holds {count}\n");
+    let leads = |is| format!("leader_election_master_status{{name=\"ordered-controller-manager\"}} {is}\n");
+    let start = "ordereddeployment_hold_start_time_seconds{name=\"web\",namespace=\"default\"}";
     let ours = cluster.metrics.render().unwrap();
-    assert!(ours.contains(&holds(1)) && ours.contains(&leads(1)) && ours.contains(&start), "{ours}");
+    assert!(ours.contains(&holds(1)) && ours.contains(&leads(1)) && ours.contains(start), "{ours}");
     let theirs = standby.render().unwrap();
-    assert!(theirs.contains(&holds(0)) && theirs.contains(&leads(0)) && !theirs.contains(&start), "{theirs}");
-    let asked =
-        format!("{}{{code=\"200\",method=\"GET\",name=\"ordered-controller-manager\"}}", of_client::REQUESTS);
-    assert!(theirs.contains(&asked), "{theirs}");
+    assert!(theirs.contains(&holds(0)) && theirs.contains(&leads(0)) && !theirs.contains(start), "{theirs}");
+    let asked = "rest_client_requests_total{code=\"200\",method=\"GET\",name=\"ordered-controller-manager\"}";
+    assert!(theirs.contains(asked), "{theirs}");
     cluster.deployments().delete("web", &kube::api::DeleteParams::default()).await.unwrap();
     cluster.pass(Duration::from_secs(5)).await;
     cluster.pass(Duration::from_secs(120)).await;
-    let depth = format!("{}{{name=\"ordered-controller-manager\"}} 0\n", of_client::QUEUE_DEPTH);
+    let depth = "workqueue_depth{name=\"ordered-controller-manager\"} 0\n";
     for metrics in [&cluster.metrics, &standby] {
         let text = metrics.render().unwrap();
-        assert!(text.contains(&holds(0)) && !text.contains(&start) && text.contains(&depth), "{text}");
+        assert!(text.contains(&holds(0)) && !text.contains(start) && text.contains(depth), "{text}");
     }
     running.abort();
 }

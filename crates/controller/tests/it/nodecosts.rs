@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::{annotation, reason};
-use ordereddeployment_controller::{NodeCosts, Options, health, metric};
+use ordereddeployment_controller::{NodeCosts, Options, health};
 use ordereddeployment_kubernetes::{Clock, Names};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -193,7 +193,7 @@ async fn malformed_rules_are_reported_and_leave_the_previous_ones_in_force() {
     bench.all_have("hybrid", Some("-100")).await;
     let messages = bench.cluster.events_of(reason::MALFORMED_RULES).await;
     assert!(messages.len() == 1 && messages[0].contains("deployments[0].nodeCosts[0]"), "{messages:?}");
-    let gauge = |value| format!("{} {value}\n", metric::NODE_COST_CONFIG_INVALID);
+    let gauge = |value| format!("ordereddeployment_node_cost_config_invalid {value}\n");
     assert!(bench.cluster.metrics.render().unwrap().contains(&gauge(1)));
     bench.write_rules(&RULES.replace("-100", "-7")).await;
     bench.all_have("hybrid", Some("-7")).await;

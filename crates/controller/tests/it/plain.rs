@@ -12,7 +12,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::annotation;
-use ordereddeployment_controller::{Family, metric};
+use ordereddeployment_controller::Family;
 use ordereddeployment_sandbox::{Collector, Record};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -215,7 +215,11 @@ async fn play(seed: u64) -> Result<Seen, String> {
     found.extend(requests.iter().find(is_elsewhere).map(|record| format!("{} {}", record.verb, record.path)));
     found.extend(ended.err());
     if crash.is_none()
-        && !cluster.metrics.render().unwrap().contains(&format!("{} 0", metric::FOREIGN_STATUSES))
+        && !cluster
+            .metrics
+            .render()
+            .unwrap()
+            .contains("ordereddeployment_replicaset_foreign_statuses_total 0")
     {
         found.push("an own status was taken for that of another controller".to_owned());
     }
