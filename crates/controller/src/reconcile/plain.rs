@@ -16,7 +16,6 @@ use ordereddeployment_wire::{PlainDeployment, rollout_state};
 use serde_json::{Map, Value, json};
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
-use crate::cache::expectations::Fact;
 use crate::error::Error;
 use crate::reconcile::merge_patch::diff;
 use crate::reconcile::reconciler::Reconciler;
@@ -99,30 +98,19 @@ impl Reconciler<'_> {
             if is_only_terminating && !self.ctx.stores_terminating.load(Ordering::Relaxed) {
                 continue;
             }
-            let patch =
-                json!({"metadata": {"resourceVersion": entry.object.resource_version()}, "status": change});
-            let name = &entry.set.name;
             self.ctx.reports.sending(entry.key(), &status);
-            match self.requests.patch_status_of_set(&self.namespace, name, &patch).await {
+            match self.store_set_status(&entry, &change).await {
                 Ok(stored) => {
                     // Kubernetes before 1.33, or without the feature gate, drops the field. Every write asks again: two versions can
                     // be behind one address.
-                    let is_kept =
-                        stored.plain_status.as_ref().is_some_and(|it| it.get(TERMINATING).is_some());
+                    let is_kept = stored.is_some_and(|stored| stored.get(TERMINATING).is_some());
                     self.ctx.stores_terminating.store(is_kept, Ordering::Relaxed);
-                    if let Some(entry) = SetEntry::of(stored) {
-                        self.record_set(Fact::Is(Arc::new(entry)));
-                    }
                 }
-                // The watch will show that the set is deleted.
                 Err(error) if error.is_not_found() => self.ctx.reports.remove(entry.key()),
-                Err(error) if error.is_conflict() => {
-                    self.state.live.ask(LiveReadReason::Conflict);
-                    all = false;
-                }
                 Err(error) => {
-                    self.ctx.metrics.write_failed("status");
-                    tracing::warn!(%error, set = name, "cannot store the status of a ReplicaSet");
+                    if error.is_conflict() {
+                        self.state.live.ask(LiveReadReason::Conflict);
+                    }
                     all = false;
                 }
             }

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSetStatus};
+use ordereddeployment_kubernetes::RequestError;
 use ordereddeployment_planner::{Pod, report_unstored, unstored_message};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -157,27 +158,38 @@ impl Reconciler<'_> {
             let status = set_status(&entry, &self.observation.pods, now);
             let old = entry.object.status.clone().unwrap_or_default();
             let Some(change) = diff(&json_of(&old), &json_of(&status)) else { continue };
-            let patch =
-                json!({"metadata": {"resourceVersion": entry.object.resource_version()}, "status": change});
-            let name = &entry.set.name;
             self.state.reporting.sets_reported = Some(Instant::now());
-            match self.requests.patch_status_of_set(&self.namespace, name, &patch).await {
-                Ok(stored) => {
-                    if let Some(entry) = SetEntry::of(stored) {
-                        self.record_set(Fact::Is(Arc::new(entry)));
-                    }
-                }
-                // The watch will show that the set is deleted.
-                Err(error) if error.is_not_found() => {}
-                Err(error) if error.is_conflict() => all = false,
-                Err(error) => {
-                    self.ctx.metrics.write_failed("status");
-                    tracing::warn!(%error, set = name, "cannot store the status of a set");
-                    all = false;
-                }
-            }
+            let stored = self.store_set_status(&entry, &change).await;
+            all &= stored.map_or_else(|error| error.is_not_found(), |_| true);
         }
         all
+    }
+
+    /// Stores a change of a set's status, and returns the status of a ReplicaSet as it is stored.
+    pub(crate) async fn store_set_status(
+        &mut self,
+        entry: &SetEntry,
+        change: &Value,
+    ) -> Result<Option<Arc<Value>>, RequestError> {
+        let patch =
+            json!({"metadata": {"resourceVersion": entry.object.resource_version()}, "status": change});
+        let name = &entry.set.name;
+        let answer = self.requests.patch_status_of_set(&self.namespace, name, &patch).await;
+        match &answer {
+            // The watch will show what changed, or that the set is deleted.
+            Err(error) if error.is_not_found() || error.is_conflict() => {}
+            Err(error) => {
+                self.ctx.metrics.write_failed("status");
+                tracing::warn!(%error, set = name, "cannot store the status of a set");
+            }
+            Ok(_) => {}
+        }
+        let stored = answer?;
+        let plain_status = stored.plain_status.clone();
+        if let Some(entry) = SetEntry::of(stored) {
+            self.record_set(Fact::Is(Arc::new(entry)));
+        }
+        Ok(plain_status)
     }
 }
 
