@@ -6,27 +6,9 @@ use ordereddeployment_kubernetes::RequestError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The OrderedDeployment could not be read.
-    #[error("cannot read the OrderedDeployment: {0}")]
-    ReadDeployment(#[source] RequestError),
-    /// Its sets could not be listed.
-    #[error("cannot list the sets: {0}")]
-    ListSets(#[source] RequestError),
-    /// A set could not be read.
-    #[error("cannot read a set: {0}")]
-    ReadSet(#[source] RequestError),
-    /// Its pods could not be listed.
-    #[error("cannot list the pods: {0}")]
-    ListPods(#[source] RequestError),
-    /// A pod could not be read.
-    #[error("cannot read a pod: {0}")]
-    ReadPod(#[source] RequestError),
-    /// A node could not be read.
-    #[error("cannot read a node: {0}")]
-    ReadNode(#[source] RequestError),
-    /// A migration source could not be read.
-    #[error("cannot read the migration source: {0}")]
-    ReadSource(#[source] RequestError),
+    /// A read failed.
+    #[error("cannot {0}: {1}")]
+    Read(&'static str, #[source] RequestError),
     /// The status could not be stored.
     #[error("cannot store the status: {0}")]
     StoreStatus(#[source] RequestError),
@@ -42,6 +24,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// The failure of a request that was to read or to list something.
+    pub(crate) fn to(doing: &'static str) -> impl FnOnce(RequestError) -> Self {
+        move |error| Self::Read(doing, error)
+    }
+
     /// Whether a request was not sent because this process is not the leader, or stands aside.
     pub(crate) fn is_not_leading(&self) -> bool {
         matches!(self.request(), Some(RequestError::NotLeading))

@@ -116,7 +116,7 @@ impl Reconciler<'_> {
             if self.state.claims.unreleased.contains_key(&format!("set/{name}")) {
                 continue;
             }
-            let found = self.requests.set(&self.namespace, name).await.map_err(Error::ReadSet)?;
+            let found = self.requests.set(&self.namespace, name).await.map_err(Error::to("read a set"))?;
             let found = found.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
             let found = match found {
                 Some(found) if !selector.matches(found.labels()) && !is_ending(&found.metadata) => found,
@@ -156,7 +156,8 @@ impl Reconciler<'_> {
             if self.state.claims.unreleased.contains_key(&format!("pod/{name}")) {
                 continue;
             }
-            let found = self.requests.get::<PodView>(&self.namespace, name).await.map_err(Error::ReadPod)?;
+            let found =
+                self.requests.get::<PodView>(&self.namespace, name).await.map_err(Error::to("read a pod"))?;
             let found = found.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
             let matches = |pod: &PodView| set.object.spec.selector.matches(pod.labels());
             let found = match found {

@@ -86,7 +86,7 @@ impl Reconciler<'_> {
     /// Reads the object itself past the cache.
     pub(crate) async fn read_object(&mut self) -> Result<LiveObject, Error> {
         let found = self.requests.deployment(&self.namespace, &self.name).await;
-        let found = found.map_err(Error::ReadDeployment)?;
+        let found = found.map_err(Error::to("read the OrderedDeployment"))?;
         let Some(mut found) = found.filter(|found| NamespacedUid::of(&found.metadata) == self.key) else {
             return Ok(LiveObject::NotFound);
         };
@@ -129,7 +129,7 @@ impl Reconciler<'_> {
         // A ReplicaSet without a Deployment is known: it is read below.
         if single_set(&self.name).is_none() {
             let listed = self.worker.free_during(self.ctx.live_sets.list(&self.namespace, selector)).await;
-            let listed = self.heed(listed).map_err(Error::ListSets)?;
+            let listed = self.heed(listed).map_err(Error::to("list the sets"))?;
             version = listed.1;
             for set in listed.0 {
                 if matches!(&*set, Decoded::Undecodable(set, _) if !is_controlled_by(&set.metadata, self.key.uid()))
@@ -137,7 +137,7 @@ impl Reconciler<'_> {
                     // A decision needs all own sets, so an undecodable one is an error. A set of another owner is skipped.
                     continue;
                 }
-                sets.push(Arc::unwrap_or_clone(set).whole().map_err(Error::ListSets)?);
+                sets.push(Arc::unwrap_or_clone(set).whole().map_err(Error::to("list the sets"))?);
             }
         }
         let mut adopts = sets.iter().any(|set| self.may_adopt(&set.metadata));
@@ -160,7 +160,8 @@ impl Reconciler<'_> {
             found.extend(adopted.or_else(|| SetEntry::of(set)));
         }
         for entry in unlisted(known, &found) {
-            let set = self.requests.set(&self.namespace, &entry.set.name).await.map_err(Error::ReadSet)?;
+            let set =
+                self.requests.set(&self.namespace, &entry.set.name).await.map_err(Error::to("read a set"))?;
             let set = set.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
             let set = set.map(|set| (version_of(&set), SetEntry::of(set)));
             let now = self.ctx.clock.now();
@@ -189,7 +190,7 @@ impl Reconciler<'_> {
         let others = sets.iter().map(|set| &set.object.spec.selector);
         for selector in selectors(selector, others) {
             let list = self.worker.free_during(self.ctx.live_pods.list(&self.namespace, &selector)).await;
-            let (pods, at) = self.heed(list).map_err(Error::ListPods)?;
+            let (pods, at) = self.heed(list).map_err(Error::to("list the pods"))?;
             version = at.max(version);
             // A pod that several lists show is that of the last one.
             listed.extend(pods.into_iter().map(|pod| (pod.metadata.uid.clone(), pod)));
@@ -231,7 +232,7 @@ impl Reconciler<'_> {
                 .requests
                 .get::<PodView>(&self.namespace, &entry.pod.name)
                 .await
-                .map_err(Error::ReadPod)?;
+                .map_err(Error::to("read a pod"))?;
             let pod = pod.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
             let pod = pod.map(|pod| (version_of(&pod), PodEntry::of(self.ctx.family, &pod)));
             let now = self.ctx.clock.now();
@@ -252,7 +253,8 @@ impl Reconciler<'_> {
 
     /// Reads a set again before it adopts listed pods; `None` if it is gone or terminating.
     async fn read_adopter(&mut self, set: &SetEntry) -> Result<Option<SetEntry>, Error> {
-        let read = self.requests.set(&self.namespace, &set.set.name).await.map_err(Error::ReadSet)?;
+        let read =
+            self.requests.set(&self.namespace, &set.set.name).await.map_err(Error::to("read a set"))?;
         let read = read.filter(|read| read.metadata.uid.as_deref() == Some(&**set.uid()));
         let read = read.map(|read| (version_of(&read), SetEntry::of(read)));
         let stands = read.as_ref().and_then(|(_, entry)| entry.clone());
@@ -263,7 +265,8 @@ impl Reconciler<'_> {
     /// Reads these nodes live. A node that is not found is recorded as gone.
     pub(crate) async fn read_nodes(&mut self, names: &BTreeSet<Arc<str>>) -> Result<(), Error> {
         for name in names {
-            let node = self.requests.get_of_cluster::<NodeView>(name).await.map_err(Error::ReadNode)?;
+            let node =
+                self.requests.get_of_cluster::<NodeView>(name).await.map_err(Error::to("read a node"))?;
             self.state.nodes.insert(Arc::clone(name), node.map(|node| node.facts()));
         }
         Ok(())
@@ -272,7 +275,11 @@ impl Reconciler<'_> {
     /// Reads whether these migration sources still exist; when none does, the pods and sets that they orphaned are read live.
     pub(crate) async fn read_sources(&mut self, sources: &BTreeSet<Source>) -> Result<(), Error> {
         for source in sources {
-            let there = self.requests.is_there(&self.namespace, source).await.map_err(Error::ReadSource)?;
+            let there = self
+                .requests
+                .is_there(&self.namespace, source)
+                .await
+                .map_err(Error::to("read the migration source"))?;
             self.state.sources.insert(source.clone(), there);
         }
         // A migration can stay unfinished for days: until it continues, this check runs every second and must stay cheap.
