@@ -6,11 +6,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use ordereddeployment_api::OrderedDeploymentSpec;
 use ordereddeployment_api::names::reason;
-use ordereddeployment_planner::{ComparisonResult, Event, EventType, Pod, Regarding, Snapshot, needs_nodes};
+use ordereddeployment_planner::{ComparisonResult, Event, EventType, Regarding, Snapshot, needs_nodes};
 use ordereddeployment_sorter::Nodes;
-use ordereddeployment_wire::{
-    Family, MalformedAnnotation, NamespacedUid, declared_points, unknown_annotations,
-};
+use ordereddeployment_wire::{MalformedAnnotation, NamespacedUid, declared_points, unknown_annotations};
 use tokio::time::Instant;
 
 use crate::cache::entry::Entry;
@@ -119,8 +117,15 @@ impl Reconciler<'_> {
             let id = (entry.map(|entry| Arc::clone(entry.uid())), malformed);
             if !self.state.reporting.warned.contains(&id) {
                 self.ctx.metrics.malformed_annotations.inc();
-                let event = malformed_event(self.ctx.family, entry.map(|entry| &*entry.pod), &id.1);
-                self.ctx.events.publish(self.notice(&event));
+                let mut notice = self.notice(&Event {
+                    type_: EventType::Warning,
+                    reason: reason::MALFORMED_ANNOTATION,
+                    message: id.1.to_string(),
+                    regarding: Regarding::Deployment,
+                });
+                let pod = entry.map(|entry| format!("Pod {}", entry.pod.name));
+                notice.message = format!("{}: {}", pod.as_ref().unwrap_or(&notice.kind), notice.message);
+                self.ctx.events.publish(notice);
             }
             current.insert(id);
         }
@@ -150,14 +155,4 @@ fn has_replayed(key: &NamespacedUid, cache: &mut Cache, state: &ObjectState, las
         replayed |= added.iter().any(|pod| is_gone(pod.version(), pods, state.pods.knows(pod.key())));
     }
     replayed
-}
-
-fn malformed_event(family: Family, pod: Option<&Pod>, malformed: &MalformedAnnotation) -> Event {
-    let of = pod.map_or_else(|| family.deployment_kind().to_owned(), |pod| format!("Pod {}", pod.name));
-    Event {
-        type_: EventType::Warning,
-        reason: reason::MALFORMED_ANNOTATION,
-        message: format!("{of}: {malformed}"),
-        regarding: Regarding::Deployment,
-    }
 }

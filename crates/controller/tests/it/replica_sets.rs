@@ -1,4 +1,4 @@
-//! ReplicaSets of `apps/v1`, reconciled beside the sandbox's Deployment controller.
+//! ReplicaSets of `apps/v1`, reconciled beside a Deployment controller.
 
 use std::time::Duration;
 
@@ -129,4 +129,20 @@ async fn sets_without_a_deployment_are_found_by_a_list_too() {
     cluster.start_controller();
     cluster.pass(Duration::from_secs(5)).await;
     assert_eq!(cluster.all_pods().await.len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_warning_of_a_malformed_annotation_begins_with_the_kind_that_has_it() {
+    let cluster = Cluster::start_with_deployments().await;
+    let set = json!({
+        "metadata": {"name": "alone", "annotations": {"ordereddeployment.io/pause": "before"}},
+        "spec": {
+            "replicas": 1, "selector": {"matchLabels": {"app": "alone"}},
+            "template": {"metadata": {"labels": {"app": "alone"}}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}},
+        },
+    });
+    sets(&cluster).create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
+    cluster.pass(Duration::from_secs(10)).await;
+    let messages = cluster.events_of(reason::MALFORMED_ANNOTATION).await;
+    assert!(messages.len() == 1 && messages[0].starts_with("ReplicaSet: "), "{messages:?}");
 }
