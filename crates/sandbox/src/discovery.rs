@@ -1,4 +1,4 @@
-//! Discovery: the groups, versions and resources of the server, in the unaggregated and the aggregated form.
+//! Discovery: the groups, versions and resources of the server. Clients that prefer the aggregated form accept this one too.
 //!
 //! This module has no list of its own; it uses the resources that the caller passes.
 
@@ -50,41 +50,6 @@ pub fn api_resources(all: &[ResourceInfo], group: &str, version: &str) -> Option
     let group_version = of_version(all, group, version).next()?.api_version();
     Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version,
         "resources": resources}))
-}
-
-/// `GET /api` (core) and `GET /apis` for clients that accept `apidiscovery.k8s.io/v2`.
-#[must_use]
-pub fn aggregated(all: &[ResourceInfo], core: bool) -> Value {
-    let describe = |group: &str| {
-        let describe = |version: &str| {
-            let resources: Vec<Value> = of_version(all, group, version).map(aggregated_resource).collect();
-            json!({"version": version, "freshness": "Current", "resources": resources})
-        };
-        let versions: Vec<Value> = versions(all, group).into_iter().map(describe).collect();
-        json!({"metadata": {"name": group}, "versions": versions})
-    };
-    let groups = if core { vec![""] } else { groups(all) };
-    let items: Vec<Value> = groups.into_iter().map(describe).collect();
-    json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {},
-        "items": items})
-}
-
-fn aggregated_resource(info: &ResourceInfo) -> Value {
-    let kind =
-        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
-    let subs: Vec<Value> = subresources(info)
-        .into_iter()
-        .map(|sub| {
-            let of = kind(sub.group, sub.version, sub.kind);
-            json!({"subresource": sub.name, "responseKind": of, "verbs": sub.verbs})
-        })
-        .collect();
-    json!({
-        "resource": info.plural, "singularResource": info.singular,
-        "scope": if info.namespaced { "Namespaced" } else { "Cluster" },
-        "responseKind": kind(&info.group, &info.version, &info.kind), "verbs": info.verbs,
-        "shortNames": info.short_names, "categories": info.categories, "subresources": subs,
-    })
 }
 
 struct Sub<'a> {
@@ -149,23 +114,15 @@ mod tests {
     use crate::resource::builtins;
 
     #[test]
-    fn both_forms_of_discovery_have_the_same_content() {
+    fn resources_are_listed_by_group_and_version() {
         let all = builtins();
         let core = api_resources(&all, "", "v1").unwrap();
         let named = |name: &str| core["resources"].as_array().unwrap().iter().find(|one| one["name"] == name);
         assert_eq!(named("pods").unwrap()["shortNames"], json!(["po"]));
         assert_eq!(named("pods/eviction").unwrap()["group"], "policy");
         assert!(api_resources(&all, "apps", "v2").is_none());
-        for (core, groups) in [(true, 1), (false, api_groups(&all)["groups"].as_array().unwrap().len())] {
-            let aggregated = aggregated(&all, core);
-            assert_eq!(aggregated["items"].as_array().unwrap().len(), groups);
-            for item in aggregated["items"].as_array().unwrap() {
-                let version = &item["versions"][0];
-                let old = api_resources(&all, item["metadata"]["name"].as_str().unwrap(), "v1").unwrap();
-                let resources = version["resources"].as_array().unwrap();
-                let subs = resources.iter().map(|one| one["subresources"].as_array().unwrap().len());
-                assert_eq!(old["resources"].as_array().unwrap().len(), resources.len() + subs.sum::<usize>());
-            }
+        for group in api_groups(&all)["groups"].as_array().unwrap() {
+            assert!(api_resources(&all, group["name"].as_str().unwrap(), "v1").is_some(), "{group}");
         }
     }
 }

@@ -28,8 +28,6 @@ use crate::status::Failure;
 
 /// The maximum size of a request body, as on a real API server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
-/// The content type of aggregated discovery.
-const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 /// The answer to a request that impersonates a user.
 const NO_USERS: &str =
     "the sandbox has no users and no roles: use a real cluster, such as one of kind, to try roles";
@@ -167,7 +165,6 @@ fn respond(reply: Reply) -> Response<Body> {
     let code = reply.code();
     let (kind, body, warnings) = match reply {
         Reply::Json { body, warnings, .. } => ("application/json", whole(encode(&body)), warnings),
-        Reply::Discovery(body) => (DISCOVERY, whole(encode(&body)), Vec::new()),
         Reply::Text { body, .. } => ("text/plain; charset=utf-8", whole(Bytes::from(body)), Vec::new()),
         Reply::Watch(watch) => {
             let lines = stream::unfold(watch, |mut watch| async move {

@@ -170,10 +170,3 @@ impl Form {
         ))
     }
 }
-
-/// Whether the client requests aggregated discovery.
-pub(crate) fn wants_aggregated(accept: &str) -> bool {
-    accept.split(',').any(|offer| {
-        offer.contains("as=APIGroupDiscoveryList") && offer.split(';').any(|part| part.trim() == "v=v2")
-    })
-}

@@ -3,7 +3,7 @@
 use http::Method;
 
 use super::{Answer, Reply, State};
-use crate::request::{Call, wants_aggregated};
+use crate::request::Call;
 use crate::resource::ResourceInfo;
 use crate::status::Failure;
 use crate::{discovery, openapi};
@@ -15,12 +15,9 @@ impl State {
             return Err(Failure::no_such_resource());
         }
         let all: Vec<ResourceInfo> = self.registry.iter().map(|info| ResourceInfo::clone(info)).collect();
-        let aggregated = wants_aggregated(&call.accept);
         let found = match steps.as_slice() {
             ["healthz" | "readyz" | "livez", ..] => return Ok(Reply::Text { code: 200, body: "ok" }),
             ["version"] => Some(discovery::version()),
-            ["api"] if aggregated => return Ok(Reply::Discovery(discovery::aggregated(&all, true))),
-            ["apis"] if aggregated => return Ok(Reply::Discovery(discovery::aggregated(&all, false))),
             ["api"] => Some(discovery::api_versions()),
             ["apis"] => Some(discovery::api_groups(&all)),
             ["api", version] => discovery::api_resources(&all, "", version),

@@ -44,17 +44,8 @@ const AUDIT_LIMIT: usize = 200_000;
 
 /// A response before serialization.
 pub(crate) enum Reply {
-    Json {
-        code: u16,
-        body: Value,
-        warnings: Vec<String>,
-    },
-    /// Aggregated discovery. Clients recognize it by its content type.
-    Discovery(Value),
-    Text {
-        code: u16,
-        body: &'static str,
-    },
+    Json { code: u16, body: Value, warnings: Vec<String> },
+    Text { code: u16, body: &'static str },
     Watch(Box<Watch>),
 }
 
@@ -66,7 +57,7 @@ impl Reply {
     pub(crate) fn code(&self) -> u16 {
         match self {
             Self::Json { code, .. } | Self::Text { code, .. } => *code,
-            Self::Watch(_) | Self::Discovery(_) => 200,
+            Self::Watch(_) => 200,
         }
     }
 }

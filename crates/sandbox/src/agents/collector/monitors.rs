@@ -108,7 +108,7 @@ async fn forward(
 }
 
 async fn discover(client: &Client) -> Result<Resources, kube::Error> {
-    let discovery = Discovery::new(client.clone()).run_aggregated().await?;
+    let discovery = Discovery::new(client.clone()).run().await?;
     let mut resources = Resources::new();
     for group in discovery.groups_alphabetical() {
         let preferred = group.preferred_version_or_latest();
