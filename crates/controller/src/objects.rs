@@ -1,19 +1,17 @@
 //! The objects that the controller reads and writes: sets of both families, and the requests that differ between the families.
 
-use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Resource, core::NamespaceResourceScope};
+use kube::Resource;
 use ordereddeployment_api::{
     LabelSelector, OrderedDeployment, OrderedDeploymentSpec, OrderedReplicaSet, PodDeletion,
     PodReplacementPolicy, ProgressDeadlineAction, Strategy, Template,
 };
 use ordereddeployment_kubernetes::{Decoded, Lists, Namespaced, RequestError, Requests};
 use ordereddeployment_planner::{Source, dropped_fields};
-use ordereddeployment_wire::{Family, PlainDeployment, PlainSet, PodView, strict_create};
+use ordereddeployment_wire::{Family, PlainDeployment, PlainSet, PodView, served_as, strict_create};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -60,35 +58,8 @@ impl Deref for SetObject {
     }
 }
 
-/// Only its metadata is used. Requests name the kind of the family.
-impl Resource for SetObject {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        OrderedReplicaSet::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        OrderedReplicaSet::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        OrderedReplicaSet::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        OrderedReplicaSet::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.object.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.object.metadata
-    }
-}
+// Only its metadata is used. Requests name the kind of the family.
+served_as!(SetObject, OrderedReplicaSet, object.metadata);
 
 /// A ReplicaSet without a Deployment, as its own deployment: nothing else owns it, and it has no rollout.
 pub(crate) fn as_deployment(set: &OrderedReplicaSet, template: &Template) -> OrderedDeployment {

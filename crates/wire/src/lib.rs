@@ -6,6 +6,7 @@ mod family;
 mod objects;
 mod owner;
 mod plain;
+mod resource;
 mod view;
 
 pub use family::Family;

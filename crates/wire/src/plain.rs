@@ -3,12 +3,10 @@
 //! Their specs have the same fields, so that one controller reads both. What the controller stores about the rollout of a Deployment
 //! is in an annotation, since the status of a Deployment has no place for it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
-use kube::core::NamespaceResourceScope;
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_api::{
     DeclaredPausePoint, OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, parse_pause_points,
@@ -76,41 +74,8 @@ pub fn rollout_state(status: &OrderedDeploymentStatus) -> Option<String> {
     serde_json::to_string(&Stored { hold, passed, rollout }).ok()
 }
 
-macro_rules! resource {
-    ($kind:ident, $name:literal, $plural:literal, $($meta:tt)+) => {
-        impl Resource for $kind {
-            type DynamicType = ();
-            type Scope = NamespaceResourceScope;
-
-            fn kind((): &()) -> Cow<'_, str> {
-                $name.into()
-            }
-
-            fn group((): &()) -> Cow<'_, str> {
-                "apps".into()
-            }
-
-            fn version((): &()) -> Cow<'_, str> {
-                "v1".into()
-            }
-
-            fn plural((): &()) -> Cow<'_, str> {
-                $plural.into()
-            }
-
-            fn meta(&self) -> &ObjectMeta {
-                &self.$($meta)+
-            }
-
-            fn meta_mut(&mut self) -> &mut ObjectMeta {
-                &mut self.$($meta)+
-            }
-        }
-    };
-}
-
-resource!(PlainDeployment, "Deployment", "deployments", 0.metadata);
-resource!(PlainSet, "ReplicaSet", "replicasets", object.metadata);
+crate::served_as!(PlainDeployment, Deployment, 0.metadata);
+crate::served_as!(PlainSet, ReplicaSet, object.metadata);
 
 /// The declared pause points of a Deployment's annotation, if it has one, and why they cannot be used.
 #[must_use]

@@ -4,7 +4,6 @@
 //! little memory. A field with an unexpected type counts as absent: one odd object must not hide the others of its list.
 //! Annotations are parsed here, once; this module makes no decisions and sends no requests.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Bound;
@@ -12,8 +11,6 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::Resource;
-use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use ordereddeployment_api::names::{GROUP, annotation, pause_point};
 use ordereddeployment_api::{OrderedReplicaSet, PausePoint, parse_pause_duration};
 use ordereddeployment_sorter::{Facts, NodeFacts, Phase, parse_int32};
@@ -329,34 +326,7 @@ impl PodView {
     }
 }
 
-impl Resource for PodView {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Pod".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "pods".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+crate::served_as!(PodView, k8s_openapi::api::core::v1::Pod, metadata);
 
 /// A node with the fields that this project reads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -391,34 +361,7 @@ impl NodeView {
     }
 }
 
-impl Resource for NodeView {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Node".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "nodes".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+crate::served_as!(NodeView, k8s_openapi::api::core::v1::Node, metadata);
 
 /// What decisions read of a set. Its template is without the `pod-template-hash` that `new_set` adds,
 /// so that it compares with the deployment's.

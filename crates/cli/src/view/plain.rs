@@ -22,7 +22,7 @@ impl<'de> Deserialize<'de> for ShownDeployment {
     }
 }
 
-crate::view::served_as!(ShownDeployment, PlainDeployment, 0.metadata);
+ordereddeployment_wire::served_as!(ShownDeployment, PlainDeployment, 0.metadata);
 
 /// The object with the numbers and the conditions of this status of a Deployment.
 fn with_status(mut object: OrderedDeployment, status: &Value) -> OrderedDeployment {

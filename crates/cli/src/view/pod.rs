@@ -80,7 +80,7 @@ impl<'de> Deserialize<'de> for ObservedPod {
     }
 }
 
-crate::view::served_as!(ObservedPod, PodView, view.metadata);
+ordereddeployment_wire::served_as!(ObservedPod, PodView, view.metadata);
 
 #[cfg(test)]
 mod tests {
