@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use ordereddeployment_api::OrderedDeploymentStatus;
-use serde_json::json;
 
 use crate::client::reader::revisions;
 use crate::client::{ConnectArgs, Connection, DryRunArgs, Timeout, object_name, timeout};
-use crate::commands::request::StatusRequest;
+use crate::commands::request::{StatusRequest, next_command};
 use crate::terminal::escape::print_line;
 use crate::view::phase::aborted;
 
@@ -51,9 +50,8 @@ pub(crate) async fn abort(
     limit: Option<Duration>,
 ) -> Result<String> {
     let flags = &connection.flags;
-    let doing = format!("cannot abort {name} in {}", connection.namespace);
-    let ask = StatusRequest { connection, name, doing: &doing };
-    let found = ask.read_seen(seen).await?;
+    let ask = StatusRequest::new(connection, name, "abort");
+    let found = ask.read(seen).await?;
     let status = found.status.clone().unwrap_or_default();
     if let Some(aborted) = aborted(&status) {
         let next = next((name, flags), found.spec.paused);
@@ -68,13 +66,8 @@ pub(crate) async fn abort(
         return Err(nothing_served((name, flags), revision));
     }
     let what = format!("abort of revision {revision}");
-    if let Some(text) = ask.write(&what, json!({"abortRequested": revision})).await? {
-        return Ok(text);
-    }
-    let Some(limit) = limit else { return Ok(ask.requested(&what)) };
-    let pending = |status: &OrderedDeploymentStatus| status.abort_requested.is_some();
-    let after = ask.answered(limit, &format!("the {what}"), pending).await?;
-    result((name, flags), revision, &after.status.unwrap_or_default(), after.spec.paused)
+    let result = |after: &_, paused| result((name, flags), revision, after, paused);
+    ask.send(&what, ("abortRequested", revision.into()), limit, result).await
 }
 
 /// The revision of the rollout that can be aborted; else why there is none.
@@ -135,7 +128,7 @@ fn next((name, flags): (&str, &str), paused: bool) -> String {
     let first = if paused {
         format!("no pod is replaced until `kubectl ordered unpause {name}{flags}` (spec.paused)")
     } else {
-        format!("watch it with `kubectl ordered get {name} -w{flags}`")
+        next_command((name, flags), None, false)
     };
     format!("{first}\nstart the rollout again with `kubectl ordered retry {name}{flags}`")
 }

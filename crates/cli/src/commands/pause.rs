@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::client::explain::explain;
 use crate::client::{ConnectArgs, Connection, DryRunArgs, object_name};
+use crate::commands::request::next_command;
 use crate::terminal::escape::print_line;
 use crate::view::phase::pause_point;
 
@@ -74,26 +75,15 @@ pub(crate) async fn set(connection: &Connection, name: &str, paused: bool) -> Re
         return Ok(format!("{name}: spec.paused would be {paused}{}", dry_run.note()));
     }
     let hold = found.status.and_then(|status| status.hold);
+    let next = next_command((name, flags), hold.as_ref().filter(|_| !paused), paused);
     Ok(match (paused, changed, hold) {
-        (true, true, _) => {
-            format!("{name}: paused (spec.paused)\ncontinue with `kubectl ordered unpause {name}{flags}`")
-        }
-        (true, false, _) => {
-            format!(
-                "{name}: already paused (spec.paused)\ncontinue with `kubectl ordered unpause {name}{flags}`"
-            )
-        }
+        (true, true, _) => format!("{name}: paused (spec.paused)\n{next}"),
+        (true, false, _) => format!("{name}: already paused (spec.paused)\n{next}"),
         (false, _, Some(hold)) => {
             let how = if changed { "no longer" } else { "not" };
-            format!(
-                "{name}: {how} paused by spec.paused, but paused at {}\npass it with `kubectl ordered resume {name} {}{flags}`",
-                pause_point(&hold),
-                hold.label()
-            )
+            format!("{name}: {how} paused by spec.paused, but paused at {}\n{next}", pause_point(&hold))
         }
-        (false, true, None) => {
-            format!("{name}: unpaused\nwatch it with `kubectl ordered get {name} -w{flags}`")
-        }
+        (false, true, None) => format!("{name}: unpaused\n{next}"),
         (false, false, None) => {
             format!("{name}: not paused\n`kubectl ordered get {name}{flags}` shows its state")
         }

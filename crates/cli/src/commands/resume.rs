@@ -9,17 +9,14 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use kube::Api;
 use ordereddeployment_api::names::{ALL_POINTS, condition, reason};
-use ordereddeployment_api::{
-    Blocked, ConditionStatus, Hold, OrderedDeployment, OrderedDeploymentSpec, OrderedDeploymentStatus,
-};
+use ordereddeployment_api::{Blocked, ConditionStatus, Hold, OrderedDeploymentSpec, OrderedDeploymentStatus};
 use ordereddeployment_wire::{Family, PodView};
-use serde_json::json;
 
 use crate::client::explain::explain;
 use crate::client::{
     ConnectArgs, Connection, DryRunArgs, OfEither, Timeout, object_name, of_either, timeout,
 };
-use crate::commands::request::StatusRequest;
+use crate::commands::request::{StatusRequest, next_command};
 use crate::terminal::escape::print_line;
 use crate::view::declared;
 use crate::view::phase::{aborted, blocked, pause_point, suspended_revision};
@@ -83,7 +80,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         _ if args.all => None,
         (Some(id), ..) => Some(id),
         (None, point, Family::Ordered) => {
-            let found = ask_for(&connection, name).await?;
+            let found = StatusRequest::new(&connection, name, "resume").read(None).await?;
             match point {
                 Some(point) => Some(id_of(name, point, &found.status.unwrap_or_default())?),
                 None => confirm::confirmed(name, &found, connection.flags.as_str(), args.yes).await?,
@@ -101,12 +98,6 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         Family::Plain => plain::resume(&connection, name, id.as_deref(), args.all).await?,
     };
     Ok(print_line(text)?)
-}
-
-/// The object as it is now.
-async fn ask_for(connection: &Connection, name: &str) -> Result<OrderedDeployment> {
-    let doing = format!("cannot resume {name} in {}", connection.namespace);
-    StatusRequest { connection, name, doing: &doing }.read_seen(None).await
 }
 
 /// The id of the point of this name: of the hold, or of a point that is ahead or passed.
@@ -133,10 +124,9 @@ pub(crate) async fn resume(
     limit: Option<Duration>,
 ) -> Result<String> {
     let Connection { client, namespace, flags, .. } = connection;
-    let doing = format!("cannot resume {name} in {namespace}");
-    let ask = StatusRequest { connection, name, doing: &doing };
+    let ask = StatusRequest::new(connection, name, "resume");
     let seen = if let ResumeTarget::AllOf(revision) = target { Some(revision) } else { None };
-    let found = ask.read_seen(seen).await?;
+    let found = ask.read(seen).await?;
     let (spec, status) = (found.spec, found.status.unwrap_or_default());
     let point = match target {
         ResumeTarget::Hold(id) if status.hold.as_ref().is_none_or(|hold| hold.id != id) => {
@@ -157,27 +147,22 @@ pub(crate) async fn resume(
     let id = match request? {
         ResumeRequest::AlreadyPassed(id) => {
             let how = if point.is_none() { ": its pod is deleted" } else { "" };
-            let next = next((name, flags), &status, spec.paused);
+            let next = next_command((name, flags), status.hold.as_ref(), spec.paused);
             return Ok(format!("{name}: {id} is already passed{how}\n{next}"));
         }
         ResumeRequest::Write(id) => id,
     };
     let what = format!("resume of {}", named(&id));
-    if let Some(text) = ask.write(&what, json!({"resumeRequested": id})).await? {
-        return Ok(text);
-    }
-    let Some(limit) = limit else { return Ok(ask.requested(&what)) };
-    let pending = |status: &OrderedDeploymentStatus| status.resume_requested.is_some();
-    let after = ask.answered(limit, &format!("the {what}"), pending).await?;
-    let paused = after.spec.paused;
-    let after = after.status.unwrap_or_default();
-    let ignored = point.as_ref().is_some_and(|point| !point.is_passed(&after));
-    if is_blocked_at(&status, &id) && ignored {
-        bail!(
-            "{name}: the controller ignored the request for {id}: the rollout is no longer blocked there\nhint: `kubectl ordered get {name}{flags}` shows its state"
-        );
-    }
-    result((name, flags), &id, status.hold.as_ref(), &after, paused)
+    let result = |after: &_, paused| {
+        let ignored = point.as_ref().is_some_and(|point| !point.is_passed(after));
+        if is_blocked_at(&status, &id) && ignored {
+            bail!(
+                "{name}: the controller ignored the request for {id}: the rollout is no longer blocked there\nhint: `kubectl ordered get {name}{flags}` shows its state"
+            );
+        }
+        result((name, flags), &id, status.hold.as_ref(), after, paused)
+    };
+    ask.send(&what, ("resumeRequested", id.as_str().into()), limit, result).await
 }
 
 /// The id that a resume of this target writes; else why there is nothing to resume.
@@ -330,7 +315,7 @@ fn result(
     after: &OrderedDeploymentStatus,
     paused: bool,
 ) -> Result<String> {
-    let next = next((name, flags), after, paused);
+    let next = next_command((name, flags), after.hold.as_ref(), paused);
     let point = named(id);
     match &after.hold {
         Some(hold) if Some(&hold.id) == before.map(|before| &before.id) => bail!(
@@ -348,15 +333,6 @@ fn named(id: &str) -> String {
     match id.rsplit_once('@') {
         Some((ALL_POINTS, revision)) => format!("all pause points of revision {revision}"),
         _ => id.to_owned(),
-    }
-}
-
-/// The next command after a pause point is passed.
-fn next((name, flags): (&str, &str), status: &OrderedDeploymentStatus, paused: bool) -> String {
-    match &status.hold {
-        Some(hold) => format!("pass it with `kubectl ordered resume {name} {}{flags}`", hold.label()),
-        None if paused => format!("continue with `kubectl ordered unpause {name}{flags}`"),
-        None => format!("watch it with `kubectl ordered get {name} -w{flags}`"),
     }
 }
 

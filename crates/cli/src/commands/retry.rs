@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use ordereddeployment_api::{Action, OrderedDeploymentStatus};
-use serde_json::json;
 
 use crate::client::{ConnectArgs, Connection, DryRunArgs, Timeout, object_name, timeout};
-use crate::commands::request::StatusRequest;
+use crate::commands::request::{StatusRequest, next_command};
 use crate::terminal::escape::print_line;
 use crate::view::phase::aborted;
 
@@ -47,18 +46,12 @@ pub(crate) async fn retry(
     limit: Option<Duration>,
 ) -> Result<String> {
     let flags = &connection.flags;
-    let doing = format!("cannot retry {name} in {}", connection.namespace);
-    let ask = StatusRequest { connection, name, doing: &doing };
-    let status = ask.read_seen(seen).await?.status.unwrap_or_default();
+    let ask = StatusRequest::new(connection, name, "retry");
+    let status = ask.read(seen).await?.status.unwrap_or_default();
     let revision = retriable((name, flags), &status)?;
     let what = format!("retry of revision {revision}");
-    if let Some(text) = ask.write(&what, json!({"retryRequested": revision})).await? {
-        return Ok(text);
-    }
-    let Some(limit) = limit else { return Ok(ask.requested(&what)) };
-    let pending = |status: &OrderedDeploymentStatus| status.retry_requested.is_some();
-    let after = ask.answered(limit, &format!("the {what}"), pending).await?;
-    result((name, flags), revision, &after.status.unwrap_or_default(), after.spec.paused)
+    let result = |after: &_, paused| result((name, flags), revision, after, paused);
+    ask.send(&what, ("retryRequested", revision.into()), limit, result).await
 }
 
 /// The revision of the aborted rollout; else why there is none to start again.
@@ -78,11 +71,8 @@ fn result(
     paused: bool,
 ) -> Result<String> {
     let now = after.rollout.as_ref().map_or(0, |rollout| rollout.revision);
-    let next = if paused {
-        format!("continue with `kubectl ordered unpause {name}{flags}` (spec.paused)")
-    } else {
-        format!("watch it with `kubectl ordered get {name} -w{flags}`")
-    };
+    let why = if paused { " (spec.paused)" } else { "" };
+    let next = next_command((name, flags), None, paused) + why;
     let mut entries = after.history.iter().flatten();
     if entries.any(|entry| entry.action == Action::Retried && entry.revision == now) {
         return Ok(format!("{name}: revision {revision} is started again, as revision {now}\n{next}"));

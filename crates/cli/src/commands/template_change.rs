@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::client::Connection;
 use crate::client::explain::explain;
+use crate::commands::request;
 use crate::view::pause_points::{self, UpcomingPausePoint};
 use crate::view::state::ObservedState;
 
@@ -102,7 +103,7 @@ impl TemplateChange<'_> {
 /// What to run next, after a rollout has started.
 pub(crate) fn next_command(name: &str, flags: &str, points: &[UpcomingPausePoint]) -> String {
     match points {
-        [] => format!("watch it with `kubectl ordered get {name} -w{flags}`"),
+        [] => request::next_command((name, flags), None, false),
         _ => format!(
             "wait for the first with `kubectl ordered status {name} --until held{flags}`, pass it with `kubectl ordered resume {name}{flags}`"
         ),
