@@ -52,28 +52,26 @@ struct Cli {
     connect: ConnectArgs,
     #[command(subcommand)]
     command: Command,
+    /// Whether the command uses no cluster.
+    #[arg(skip)]
+    is_local: bool,
 }
 
-/// Defines the commands, from the arguments and the function of each. One that uses a cluster has the flags for it in a field.
+/// The names of the commands that use no cluster.
+const LOCAL: [&str; 6] = ["convert", "crd", "sandbox", "demo", "completion", "options"];
+
+/// Defines the commands, from the arguments and the function of each. One that uses a cluster takes the flags for it.
 macro_rules! commands {
-    ($($(#[$attribute:meta])* $name:ident: $module:ident::$args:ident => $run:ident $(.$wait:tt)? $([$($connect:tt)+])?;)+) => {
+    ($connect:ident; $($(#[$attribute:meta])* $name:ident: $module:ident::$args:ident => $run:ident($($with:ident)?) $(.$wait:tt)?;)+) => {
         #[derive(Debug, Subcommand)]
         enum Command {
             $($(#[$attribute])* $name(commands::$module::$args),)+
         }
 
         impl Command {
-            /// The flags for the cluster, if the command uses one.
-            fn connect(&mut self) -> Option<&mut ConnectArgs> {
+            async fn run(self, $connect: ConnectArgs) -> Result<Exit> {
                 match self {
-                    $($(Self::$name(args) => Some(&mut args.$($connect)+),)?)+
-                    _ => None,
-                }
-            }
-
-            async fn run(self) -> Result<Exit> {
-                match self {
-                    $(Self::$name(args) => commands::$module::$run(args)$(.$wait)?.map(Into::into),)+
+                    $(Self::$name(args) => commands::$module::$run(args $(, $with)?)$(.$wait)?.map(Into::into),)+
                 }
             }
         }
@@ -81,33 +79,34 @@ macro_rules! commands {
 }
 
 commands! {
-    Get: get::Args => run.await [connect];
-    Dashboard: dashboard::Args => run.await [connect];
-    List: list::Args => run.await [connect];
-    Status: status::Args => run.await [connect];
-    Order: order::Args => run.await [connect];
-    Plan: plan::Args => run.await [connect];
+    connect;
+    Get: get::Args => run(connect).await;
+    Dashboard: dashboard::Args => run(connect).await;
+    List: list::Args => run(connect).await;
+    Status: status::Args => run(connect).await;
+    Order: order::Args => run(connect).await;
+    Plan: plan::Args => run(connect).await;
     #[command(visible_aliases = ["continue", "promote"])]
-    Resume: resume::Args => run.await [connect];
-    Abort: abort::Args => run.await [connect];
-    Retry: retry::Args => run.await [connect];
-    Pause: pause::PauseArgs => run.await [connect];
-    Unpause: pause::UnpauseArgs => run_unpause.await [connect];
+    Resume: resume::Args => run(connect).await;
+    Abort: abort::Args => run(connect).await;
+    Retry: retry::Args => run(connect).await;
+    Pause: pause::PauseArgs => run(connect).await;
+    Unpause: pause::UnpauseArgs => run_unpause(connect).await;
     #[command(visible_alias = "rollback")]
-    Undo: undo::Args => run.await [connect];
-    History: history::Args => run.await [connect];
-    Restart: restart::Args => run.await [connect];
-    Set: set::Args => run.await [image().connect];
-    Mark: mark::MarkArgs => run.await [connect];
-    Unmark: mark::UnmarkArgs => run_unmark.await [connect];
-    Convert: convert::Args => run;
-    Adopt: adopt::Args => run.await [connect];
-    Crd: crd::Args => run;
-    Sandbox: sandbox::Args => run.await;
-    Demo: demo::Args => run.await;
-    Completion: completion::Args => run;
-    Options: options::Args => run;
-    Version: version::Args => run.await [connect];
+    Undo: undo::Args => run(connect).await;
+    History: history::Args => run(connect).await;
+    Restart: restart::Args => run(connect).await;
+    Set: set::Args => run(connect).await;
+    Mark: mark::MarkArgs => run(connect).await;
+    Unmark: mark::UnmarkArgs => run_unmark(connect).await;
+    Convert: convert::Args => run();
+    Adopt: adopt::Args => run(connect).await;
+    Crd: crd::Args => run();
+    Sandbox: sandbox::Args => run().await;
+    Demo: demo::Args => run().await;
+    Completion: completion::Args => run();
+    Options: options::Args => run();
+    Version: version::Args => run(connect).await;
 }
 
 /// The program: parses the command line, runs the command, and prints errors.
@@ -142,10 +141,19 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 /// The definition of all commands. Flags for a cluster are also accepted before the command; only the help of each
 /// command lists them.
 fn command() -> clap::Command {
-    Cli::command().mut_args(|argument| {
+    let definition = Cli::command().mut_args(|argument| {
         let hide = argument.get_help_heading().is_some();
         if hide { argument.hide(true) } else { argument }
-    })
+    });
+    definition.mut_subcommands(|one| if LOCAL.contains(&one.get_name()) { one } else { with_flags(one) })
+}
+
+/// The command, or its innermost ones, with the flags for a cluster.
+fn with_flags(command: clap::Command) -> clap::Command {
+    if command.has_subcommands() {
+        return command.mut_subcommands(with_flags);
+    }
+    <ConnectArgs as clap::Args>::augment_args(command)
 }
 
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
@@ -153,8 +161,18 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Err
         Some(width) => help_width::fit(command(), width),
         None => command(),
     };
-    let mut matches = definition.try_get_matches_from(arguments)?;
-    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))
+    let matches = definition.try_get_matches_from(arguments)?;
+    let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command()))?;
+    cli.is_local = matches.subcommand_name().is_some_and(|name| LOCAL.contains(&name));
+    if !cli.is_local {
+        let mut innermost = &matches;
+        while let Some((_, inner)) = innermost.subcommand() {
+            innermost = inner;
+        }
+        // A flag after the command replaces the one before it.
+        cli.connect.update_from_arg_matches(innermost)?;
+    }
+    Ok(cli)
 }
 
 /// The words to complete, if a shell runs `kubectl-ordered __complete` or kubectl runs `kubectl_complete-ordered`.
@@ -171,14 +189,12 @@ fn to_complete(arguments: &[OsString]) -> Option<Vec<String>> {
 }
 
 fn run(cli: Cli) -> Result<Exit> {
-    let Cli { connect: outer, mut command } = cli;
-    match command.connect() {
-        Some(inner) => *inner = std::mem::take(inner).or(outer),
-        None if outer == ConnectArgs::default() => {}
-        None => bail!("this command does not use a cluster: put its flags after its name"),
+    let Cli { connect, command, is_local } = cli;
+    if is_local && connect != ConnectArgs::default() {
+        bail!("this command does not use a cluster: put its flags after its name");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let done = runtime.block_on(command.run());
+    let done = runtime.block_on(command.run(connect));
     // Do not wait for threads: one that reads the terminal would block the exit.
     runtime.shutdown_background();
     done

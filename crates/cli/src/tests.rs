@@ -20,10 +20,7 @@ fn the_definitions_of_all_commands_are_valid() {
 fn cluster_flags_are_accepted_before_and_after_the_command_and_the_latter_wins() {
     for line in ["-n shop get web", "get web -n shop", "get -n=shop web", "-n other get --namespace shop web"]
     {
-        let Cli { connect, command } = parsed(line).unwrap();
-        let mut command = command;
-        let inner = std::mem::take(command.connect().unwrap());
-        assert_eq!(inner.or(connect).namespace.as_deref(), Some("shop"), "{line}");
+        assert_eq!(parsed(line).unwrap().connect.namespace.as_deref(), Some("shop"), "{line}");
     }
 }
 

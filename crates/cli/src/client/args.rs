@@ -3,12 +3,23 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::names::namespace;
+use super::dry_run::DryRunArgs;
+use super::names::{namespace, object_name};
 
 /// The heading above these flags, in help and documentation.
 pub(crate) const HEADING: &str = "Cluster (`kubectl ordered options` has more)";
 
-/// kubectl's flags for the cluster and the user.
+/// The OrderedDeployment that a command changes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Target {
+    /// The name of an OrderedDeployment
+    #[arg(value_parser = object_name)]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) dry_run: DryRunArgs,
+}
+
+// kubectl's flags for the cluster and the user. It has no doc comment, because clap would print it in the help of every command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct ConnectArgs {
@@ -97,31 +108,6 @@ pub(crate) fn pause_length(text: &str) -> Result<Duration, String> {
 }
 
 impl ConnectArgs {
-    /// These flags, or those given before the command where a flag is missing.
-    pub(crate) fn or(self, outer: Self) -> Self {
-        Self {
-            kubeconfig: self.kubeconfig.or(outer.kubeconfig),
-            context: self.context.or(outer.context),
-            namespace: self.namespace.or(outer.namespace),
-            impersonate: self.impersonate.or(outer.impersonate),
-            request_timeout: self.request_timeout.or(outer.request_timeout),
-            as_group: if self.as_group.is_empty() { outer.as_group } else { self.as_group },
-            as_uid: self.as_uid.or(outer.as_uid),
-            cluster: self.cluster.or(outer.cluster),
-            user: self.user.or(outer.user),
-            server: self.server.or(outer.server),
-            token: self.token.or(outer.token),
-            username: self.username.or(outer.username),
-            password: self.password.or(outer.password),
-            certificate_authority: self.certificate_authority.or(outer.certificate_authority),
-            client_certificate: self.client_certificate.or(outer.client_certificate),
-            client_key: self.client_key.or(outer.client_key),
-            insecure_skip_tls_verify: self.insecure_skip_tls_verify.or(outer.insecure_skip_tls_verify),
-            tls_server_name: self.tls_server_name.or(outer.tls_server_name),
-            disable_compression: self.disable_compression.or(outer.disable_compression),
-        }
-    }
-
     /// The flags that a printed command needs for the same cluster and user, without secrets.
     pub(crate) fn flags(&self) -> String {
         let path = |path: &Option<PathBuf>| path.as_ref().and_then(|path| path.to_str()).map(str::to_owned);

@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow, bail};
 use ordereddeployment_api::OrderedDeploymentStatus;
 
 use crate::client::reader::revisions;
-use crate::client::{ConnectArgs, Connection, DryRunArgs, Timeout, object_name, timeout};
+use crate::client::{ConnectArgs, Connection, Target, Timeout, timeout};
 use crate::commands::request::{StatusRequest, next_command};
 use crate::terminal::escape::print_line;
 use crate::view::phase::aborted;
@@ -23,21 +23,16 @@ The spec does not change: it keeps the template of the aborted revision. An abor
 that are not available first. It ends when the template is changed, such as by `undo`, or with `retry`.
 `undo` rolls a complete rollout back.")]
 pub(crate) struct Args {
-    /// The name of an OrderedDeployment
-    #[arg(value_parser = object_name)]
-    name: String,
+    #[command(flatten)]
+    target: Target,
     /// How long to wait for the controller; 0 does not wait
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = timeout)]
     timeout: Timeout,
-    #[command(flatten)]
-    dry_run: DryRunArgs,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: Args) -> Result<()> {
-    let connection = args.connect.connect().await?.with(args.dry_run);
-    let text = abort(&connection, &args.name, None, args.timeout.0).await?;
+pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
+    let connection = connect.connect().await?.with(args.target.dry_run);
+    let text = abort(&connection, &args.target.name, None, args.timeout.0).await?;
     Ok(print_line(text)?)
 }
 

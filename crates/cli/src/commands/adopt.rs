@@ -39,11 +39,9 @@ pub(crate) struct Args {
     /// The timeout of each wait for a controller; 0 is no limit
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = timeout)]
     timeout: Timeout,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: Args) -> Result<()> {
+pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     if args.dry_run.dry_run == DryRun::Server {
         bail!(
             "--dry-run=server is not possible, because each step needs the one before it\nhint: --dry-run=client prints the steps"
@@ -51,7 +49,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     }
     let manifest = args.file.map(|file| input::read(&file)).transpose()?;
     let template = manifest.map(|text| template_of(&text, &args.name)).transpose()?;
-    let connection = args.connect.connect().await?;
+    let connection = connect.connect().await?;
     let direction = if args.back { Direction::Back } else { Direction::Forward };
     let adoption = Adoption {
         client: &connection.client,

@@ -62,12 +62,10 @@ pub(crate) struct Args {
     /// The node label for the pool of a node
     #[arg(long, value_name = "LABEL", default_value = "node.usage")]
     pool_label: String,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: Args) -> Result<()> {
-    let Args { name, all_namespaces, read_only, port, use_ip, idle_timeout, pool_label, connect } = args;
+pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
+    let Args { name, all_namespaces, read_only, port, use_ip, idle_timeout, pool_label } = args;
     let Timeout(idle) = idle_timeout;
     serve(Options { name, all_namespaces, port, use_ip, idle, read_only, pool_label }, connect).await
 }

@@ -61,12 +61,10 @@ pub(crate) struct Args {
     /// The node label for the pool of a node
     #[arg(long, value_name = "LABEL", default_value = "node.usage")]
     pool_label: String,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: Args) -> Result<()> {
-    let connection = args.connect.connect().await?;
+pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
+    let connection = connect.connect().await?;
     match args.output {
         Some(output @ (Output::Json | Output::Yaml | Output::Name)) => {
             if let Some(OfEither { family: Family::Plain, name }) = &args.name {

@@ -40,12 +40,10 @@ pub(crate) struct Args {
     /// The output format; `name` prints the sets
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Output>,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: Args) -> Result<()> {
-    let connection = args.connect.connect().await?;
+pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
+    let connection = connect.connect().await?;
     if let Some(output @ (Output::Json | Output::Yaml | Output::Name)) = args.output {
         print_data(&formatted(&connection, &args.name, args.revision, output).await?)?;
         return Ok(());

@@ -50,12 +50,10 @@ pub(crate) struct Args {
     /// The output format; `wide` adds the images
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Output>,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: Args) -> Result<()> {
-    let connection = args.connect.connect().await?;
+pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
+    let connection = connect.connect().await?;
     let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
     if let Some(output @ (Output::Json | Output::Yaml | Output::Name)) = args.output {
         let found =

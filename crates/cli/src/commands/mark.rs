@@ -39,8 +39,6 @@ pub(crate) struct MarkArgs {
     marks: Marks,
     #[command(flatten)]
     dry_run: DryRunArgs,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
 }
 
 /// The values to write.
@@ -83,20 +81,18 @@ pub(crate) struct UnmarkArgs {
     all: Option<OfEither>,
     #[command(flatten)]
     dry_run: DryRunArgs,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: MarkArgs) -> Result<()> {
-    let connection = args.connect.connect().await?.with(args.dry_run);
+pub(crate) async fn run(args: MarkArgs, connect: ConnectArgs) -> Result<()> {
+    let connection = connect.connect().await?.with(args.dry_run);
     for pod in &args.pods {
         print_line(mark(&connection, pod, args.marks).await?)?;
     }
     Ok(())
 }
 
-pub(crate) async fn run_unmark(args: UnmarkArgs) -> Result<()> {
-    let connection = args.connect.connect().await?.with(args.dry_run);
+pub(crate) async fn run_unmark(args: UnmarkArgs, connect: ConnectArgs) -> Result<()> {
+    let connection = connect.connect().await?.with(args.dry_run);
     if let Some(OfEither { family, name }) = &args.all {
         print_line(unmark_all(&connection, *family, name).await?)?;
     }

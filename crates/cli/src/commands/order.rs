@@ -44,12 +44,10 @@ pub(crate) struct Args {
     /// The output format; `wide` shows all columns, `name` prints the pods in order
     #[arg(short, long, value_name = "FORMAT", conflicts_with = "replicas")]
     output: Option<Output>,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: Args) -> Result<()> {
-    let connection = args.connect.connect().await?;
+pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
+    let connection = connect.connect().await?;
     let OfEither { family, name } = &args.name;
     let state = connection.state(*family, name).await?;
     let mut drawing = Drawing::of_stdout(&connection.flags);

@@ -7,7 +7,7 @@ use ordereddeployment_api::OrderedDeployment;
 use serde_json::json;
 
 use crate::client::explain::explain;
-use crate::client::{ConnectArgs, Connection, DryRunArgs, object_name};
+use crate::client::{ConnectArgs, Connection, Target};
 use crate::commands::request::next_command;
 use crate::terminal::escape::print_line;
 use crate::view::phase::pause_point;
@@ -22,13 +22,8 @@ Examples:
 Lost pods are replaced and scaling continues, as in a paused Deployment. This is not a pause point: `kubectl ordered \
 mark POD --pause before` pauses a rollout at a given pod. `resume` passes a pause point and does not change spec.paused.")]
 pub(crate) struct PauseArgs {
-    /// The name of an OrderedDeployment
-    #[arg(value_parser = object_name)]
-    name: String,
     #[command(flatten)]
-    dry_run: DryRunArgs,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
+    target: Target,
 }
 
 /// Unset spec.paused; a rollout that is paused at a pause point stays paused there
@@ -40,21 +35,16 @@ Examples:
 For a Deployment, `kubectl rollout resume` does this. `kubectl ordered resume` is for pause points only, so that passing \
 a pause point does not undo the pause of another user.")]
 pub(crate) struct UnpauseArgs {
-    /// The name of an OrderedDeployment
-    #[arg(value_parser = object_name)]
-    name: String,
     #[command(flatten)]
-    dry_run: DryRunArgs,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
+    target: Target,
 }
 
-pub(crate) async fn run(args: PauseArgs) -> Result<()> {
-    Ok(print_line(set(&args.connect.connect().await?.with(args.dry_run), &args.name, true).await?)?)
+pub(crate) async fn run(args: PauseArgs, connect: ConnectArgs) -> Result<()> {
+    Ok(print_line(set(&connect.connect().await?.with(args.target.dry_run), &args.target.name, true).await?)?)
 }
 
-pub(crate) async fn run_unpause(args: UnpauseArgs) -> Result<()> {
-    Ok(print_line(set(&args.connect.connect().await?.with(args.dry_run), &args.name, false).await?)?)
+pub(crate) async fn run_unpause(args: UnpauseArgs, connect: ConnectArgs) -> Result<()> {
+    Ok(print_line(set(&connect.connect().await?.with(args.target.dry_run), &args.target.name, false).await?)?)
 }
 
 /// Writes the field. Returns the result and the next command.

@@ -68,14 +68,11 @@ pub(crate) struct Args {
     /// Assume that each pause is resumed after this time [default: 1m]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     resumed_after: Option<Duration>,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: Args) -> Result<()> {
+pub(crate) async fn run(args: Args, mut connect: ConnectArgs) -> Result<()> {
     let manifest = args.filename.as_deref().map(read_manifest).transpose()?;
     let change = SpecChange { manifest, replicas: args.replicas, images: args.images };
-    let mut connect = args.connect;
     connect.namespace = change.namespace(connect.namespace)?;
     let connection = connect.connect().await?;
     let name = change.name(args.name.as_deref())?;

@@ -4,7 +4,7 @@ use anyhow::Result;
 use ordereddeployment_wire::Family;
 use serde_json::{Value, json};
 
-use crate::client::{ConnectArgs, Connection, DryRunArgs, object_name};
+use crate::client::{ConnectArgs, Connection, Target};
 use crate::commands::template_change::{self, TemplateChange};
 use crate::terminal::escape::print_line;
 use crate::view::pause_points;
@@ -21,18 +21,13 @@ Examples:
 A restart is a rollout: it replaces pods in order, within maxSurge and maxUnavailable, and pauses at pause points. The \
 command lists them.")]
 pub(crate) struct Args {
-    /// The name of an OrderedDeployment
-    #[arg(value_parser = object_name)]
-    name: String,
     #[command(flatten)]
-    dry_run: DryRunArgs,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
+    target: Target,
 }
 
-pub(crate) async fn run(args: Args) -> Result<()> {
-    let connection = args.connect.connect().await?.with(args.dry_run);
-    Ok(print_line(restart(&connection, &args.name).await?)?)
+pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
+    let connection = connect.connect().await?.with(args.target.dry_run);
+    Ok(print_line(restart(&connection, &args.target.name).await?)?)
 }
 
 /// Writes the annotation. Returns the result and the next command.

@@ -56,8 +56,6 @@ pub(crate) struct Args {
     timeout: Timeout,
     #[command(flatten)]
     dry_run: DryRunArgs,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
 }
 
 /// The pause points to pass.
@@ -73,8 +71,8 @@ pub(crate) enum ResumeTarget<'a> {
     AllOf(i64),
 }
 
-pub(crate) async fn run(args: Args) -> Result<()> {
-    let connection = args.connect.connect().await?.with(args.dry_run);
+pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
+    let connection = connect.connect().await?.with(args.dry_run);
     let OfEither { family, name } = &args.name;
     let id = match (args.hold.clone(), &args.point, family) {
         _ if args.all => None,

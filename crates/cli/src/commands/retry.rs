@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use ordereddeployment_api::{Action, OrderedDeploymentStatus};
 
-use crate::client::{ConnectArgs, Connection, DryRunArgs, Timeout, object_name, timeout};
+use crate::client::{ConnectArgs, Connection, Target, Timeout, timeout};
 use crate::commands::request::{StatusRequest, next_command};
 use crate::terminal::escape::print_line;
 use crate::view::phase::aborted;
@@ -19,21 +19,16 @@ Examples:
 
 The rollout gets a new revision number and pauses at all its pause points again.")]
 pub(crate) struct Args {
-    /// The name of an OrderedDeployment
-    #[arg(value_parser = object_name)]
-    name: String,
+    #[command(flatten)]
+    target: Target,
     /// How long to wait for the controller; 0 does not wait
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = timeout)]
     timeout: Timeout,
-    #[command(flatten)]
-    dry_run: DryRunArgs,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: Args) -> Result<()> {
-    let connection = args.connect.connect().await?.with(args.dry_run);
-    let text = retry(&connection, &args.name, None, args.timeout.0).await?;
+pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
+    let connection = connect.connect().await?.with(args.target.dry_run);
+    let text = retry(&connection, &args.target.name, None, args.timeout.0).await?;
     Ok(print_line(text)?)
 }
 

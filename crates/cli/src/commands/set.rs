@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use ordereddeployment_wire::Family;
 use serde_json::Value;
 
-use crate::client::{ConnectArgs, Connection, DryRunArgs, object_name};
+use crate::client::{ConnectArgs, Connection, Target};
 use crate::commands::template_change::{self, TemplateChange};
 use crate::terminal::escape::print_line;
 use crate::view::pause_points;
@@ -14,19 +14,12 @@ use crate::view::pause_points;
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    pub(crate) command: SetCommand,
+    command: SetCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum SetCommand {
     Image(ImageArgs),
-}
-
-impl Args {
-    pub(crate) fn image(&mut self) -> &mut ImageArgs {
-        let SetCommand::Image(args) = &mut self.command;
-        args
-    }
 }
 
 /// Change images, which starts a rollout
@@ -40,16 +33,11 @@ Examples:
 CONTAINER is the name of a container or an init container of the template; `*` is all of them. The command lists the \
 pause points of the rollout.")]
 pub(crate) struct ImageArgs {
-    /// The name of an OrderedDeployment
-    #[arg(value_parser = object_name)]
-    name: String,
+    #[command(flatten)]
+    target: Target,
     /// A container of the template, and its new image
     #[arg(value_name = "CONTAINER=IMAGE", required = true, value_parser = pair)]
     images: Vec<(String, String)>,
-    #[command(flatten)]
-    dry_run: DryRunArgs,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
 }
 
 /// Parses `container=image`, as `kubectl set image` does.
@@ -64,10 +52,10 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-pub(crate) async fn run(args: Args) -> Result<()> {
+pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     let SetCommand::Image(args) = args.command;
-    let connection = args.connect.connect().await?.with(args.dry_run);
-    Ok(print_line(set_image(&connection, &args.name, &args.images).await?)?)
+    let connection = connect.connect().await?.with(args.target.dry_run);
+    Ok(print_line(set_image(&connection, &args.target.name, &args.images).await?)?)
 }
 
 /// Writes the images. Returns the result and the next command.

@@ -55,8 +55,6 @@ pub(crate) struct Args {
     /// Print the object at the end instead of lines, in this format
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Output>,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
 }
 
 /// The state to wait for. The variants have no doc comments, because clap would print them in the help.
@@ -66,8 +64,8 @@ pub(crate) enum Until {
     Held,
 }
 
-pub(crate) async fn run(args: Args) -> Result<Exit> {
-    let connection = args.connect.connect().await?;
+pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<Exit> {
+    let connection = connect.connect().await?;
     let exit = waited(&args, &connection).await?;
     if let Some(output) = as_object(&args) {
         let api = output::raw(&connection.client, Some(&connection.namespace));

@@ -10,7 +10,7 @@ use ordereddeployment_api::names::annotation;
 use ordereddeployment_wire::Family;
 
 use crate::client::reader;
-use crate::client::{ConnectArgs, Connection, DryRunArgs, Timeout, object_name, timeout};
+use crate::client::{ConnectArgs, Connection, Target, Timeout, timeout};
 use crate::commands::history::named;
 use crate::commands::resume::{ResumeTarget, resume};
 use crate::commands::template_change::{self, TemplateChange};
@@ -32,15 +32,10 @@ Examples:
 A rollback is a rollout: it replaces pods in order and pauses at their pause points. The command lists them; --through \
 passes them all.")]
 pub(crate) struct Args {
-    /// The name of an OrderedDeployment
-    #[arg(value_parser = object_name)]
-    name: String,
+    #[command(flatten)]
+    target: Target,
     #[command(flatten)]
     options: UndoOptions,
-    #[command(flatten)]
-    dry_run: DryRunArgs,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
 }
 
 /// The options of a rollback.
@@ -57,9 +52,9 @@ pub(crate) struct UndoOptions {
     pub(crate) timeout: Timeout,
 }
 
-pub(crate) async fn run(args: Args) -> Result<()> {
-    let connection = args.connect.connect().await?.with(args.dry_run);
-    Ok(print_line(undo(&connection, &args.name, args.options).await?)?)
+pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
+    let connection = connect.connect().await?.with(args.target.dry_run);
+    Ok(print_line(undo(&connection, &args.target.name, args.options).await?)?)
 }
 
 /// Writes the template. Returns the result and the next command.

@@ -32,16 +32,14 @@ pub(crate) struct Args {
     /// Print the version of this program only
     #[arg(long)]
     client: bool,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: Args) -> Result<()> {
+pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     print(format_args!("kubectl-ordered {OWN}\n"))?;
     if args.client {
         return Ok(());
     }
-    let connection = match args.connect.connect().await {
+    let connection = match connect.connect().await {
         Ok(connection) => connection,
         Err(error) => {
             // The version of this program is known without a cluster.
