@@ -2,15 +2,11 @@
 
 use anyhow::{Result, bail};
 use futures::future::join_all;
-use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use kube::Client;
 
 use super::objects::Objects;
 use super::steps::Direction;
-use crate::client::permission::is_denied;
-
-/// API group, resource, verb.
-type Permission = (&'static str, &'static str, &'static str);
+use crate::client::permission::{Permission, is_denied};
 
 const OURS: &str = "ordereddeployment.io";
 const FORWARD: &[Permission] = &[
@@ -48,17 +44,10 @@ pub(crate) async fn check(
         Direction::Back => (BACK, "OrderedDeployment"),
     };
     let autoscaler = objects.autoscalers_of(from).next().map(|_| AUTOSCALER);
-    let reviews = permissions.iter().copied().chain(autoscaler).map(async |(group, resource, verb)| {
-        let (plural, part) = resource.split_once('/').map_or((resource, None), |(one, two)| (one, Some(two)));
-        let attributes = ResourceAttributes {
-            namespace: Some(namespace.to_owned()),
-            group: Some(group.to_owned()),
-            resource: Some(plural.to_owned()),
-            subresource: part.map(str::to_owned),
-            verb: Some(verb.to_owned()),
-            ..ResourceAttributes::default()
-        };
-        is_denied(client, attributes).await.then(|| format!("{verb} {resource}"))
+    let reviews = permissions.iter().copied().chain(autoscaler).map(async |permission| {
+        let (_, resource, verb) = permission;
+        let is_denied = is_denied(client, (namespace, None), permission).await;
+        is_denied.then(|| format!("{verb} {resource}"))
     });
     let missing: Vec<String> = join_all(reviews).await.into_iter().flatten().collect();
     if missing.is_empty() {

@@ -26,7 +26,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::client::{ConnectArgs, Timeout, object_name, timeout};
 use crate::terminal::escape::print;
 use shared::Dashboard;
-pub(crate) use shared::Options;
 
 /// Show OrderedDeployments in a web browser, live, on this machine
 #[derive(Debug, clap::Args)]
@@ -64,24 +63,18 @@ pub(crate) struct Args {
     pool_label: String,
 }
 
-pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
-    let Args { name, all_namespaces, read_only, port, use_ip, idle_timeout, pool_label } = args;
-    let Timeout(idle) = idle_timeout;
-    serve(Options { name, all_namespaces, port, use_ip, idle, read_only, pool_label }, connect).await
-}
-
 /// Serves the page until Ctrl-C.
-pub(crate) async fn serve(options: Options, connect: ConnectArgs) -> Result<()> {
+pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     let connection = connect.connect().await?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    let place = if options.all_namespaces {
+    let place = if args.all_namespaces {
         "all namespaces".to_owned()
     } else {
         format!("namespace {}", connection.namespace)
     };
-    let (name, idle) = (options.name.clone(), options.idle);
-    let (port, listeners) = listen(options.port).await?;
-    let dashboard = Arc::new(Dashboard::start(options, connect, connection, port).await?);
+    let (name, Timeout(idle)) = (args.name.clone(), args.idle_timeout);
+    let (port, listeners) = listen(args.port).await?;
+    let dashboard = Arc::new(Dashboard::start(args, connect, connection, port).await?);
     let object = name.map(|name| format!("&object={}/{name}", dashboard.connection.namespace));
     let address = format!("{}{}", dashboard.gate.address(), object.unwrap_or_default());
     let rights = if dashboard.read_only { "It makes no writes. " } else { "It has your permissions. " };

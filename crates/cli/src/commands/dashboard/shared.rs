@@ -10,6 +10,7 @@ use ordereddeployment_wire::Family;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
+use super::Args;
 use super::access::Access;
 use super::connections::Usage;
 use super::guard::Gate;
@@ -22,24 +23,6 @@ use crate::client::{ConnectArgs, Connection};
 const ACCESS_AGE: Duration = Duration::from_secs(30);
 /// How long the page waits for an answer about permissions.
 const ACCESS_LIMIT: Duration = Duration::from_secs(3);
-
-/// What the dashboard shows, and how.
-pub(crate) struct Options {
-    /// The OrderedDeployment to show first.
-    pub(crate) name: Option<String>,
-    /// Show those of all namespaces.
-    pub(crate) all_namespaces: bool,
-    /// The port; 0 is any free port.
-    pub(crate) port: u16,
-    /// Use 127.0.0.1 in the address instead of a name.
-    pub(crate) use_ip: bool,
-    /// End after this time without an open page.
-    pub(crate) idle: Option<Duration>,
-    /// Make no writes.
-    pub(crate) read_only: bool,
-    /// The node label for the pool of a node.
-    pub(crate) pool_label: String,
-}
 
 /// A running dashboard.
 pub(super) struct Dashboard {
@@ -60,22 +43,22 @@ pub(super) struct Dashboard {
 
 impl Dashboard {
     pub(super) async fn start(
-        options: Options,
+        args: Args,
         connect: ConnectArgs,
         connection: Connection,
         port: u16,
     ) -> Result<Self> {
-        let namespace = (!options.all_namespaces).then_some(connection.namespace.as_str());
+        let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
         let scope = Scope { family: Family::Ordered, namespace, name: None, selector: None };
         let (stores, pulse) = follow(WatchCache::start(&connection, scope).await?);
         Ok(Self {
-            gate: Gate::new(port, options.use_ip),
+            gate: Gate::new(port, args.use_ip),
             usage: Usage::new(),
             connect,
             connection,
-            all_namespaces: options.all_namespaces,
-            read_only: options.read_only,
-            pool_label: options.pool_label,
+            all_namespaces: args.all_namespaces,
+            read_only: args.read_only,
+            pool_label: args.pool_label,
             stores,
             pulse,
             access: Mutex::default(),

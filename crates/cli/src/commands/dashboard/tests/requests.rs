@@ -7,10 +7,10 @@ use tokio::net::TcpListener;
 use tower::ServiceExt;
 
 use super::super::connections::Streaming;
-use super::super::listen;
 use super::super::server::router;
-use super::super::shared::{Dashboard, Options};
-use crate::client::ConnectArgs;
+use super::super::shared::Dashboard;
+use super::super::{Args, listen};
+use crate::client::{ConnectArgs, Timeout};
 use crate::testing::fixture::Fixture;
 
 /// A dashboard of the fixture's cluster.
@@ -29,17 +29,17 @@ struct Answer {
 impl Served {
     async fn start(read_only: bool) -> Self {
         let fixture = Fixture::start().await;
-        let options = Options {
+        let args = Args {
             name: None,
             all_namespaces: false,
             port: 8001,
             use_ip: false,
-            idle: None,
+            idle_timeout: Timeout(None),
             read_only,
             pool_label: "node.usage".to_owned(),
         };
         let connection = fixture.connection.clone();
-        let dashboard = Dashboard::start(options, ConnectArgs::default(), connection, 8001).await.unwrap();
+        let dashboard = Dashboard::start(args, ConnectArgs::default(), connection, 8001).await.unwrap();
         Self { fixture, dashboard: Arc::new(dashboard) }
     }
 
