@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use crate::client::explain::explain;
 
+/// What `-o name` prints before the name of an OrderedDeployment.
+pub(crate) const OBJECTS: &str = "ordereddeployment.ordereddeployment.io";
+
 /// The output formats. The variants have no doc comments, because clap would print them in every help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Output {
@@ -17,6 +20,11 @@ pub(crate) enum Output {
     Json,
     Yaml,
     Name,
+}
+
+/// The format, if it is one for programs.
+pub(crate) fn for_programs(output: Option<Output>) -> Option<Output> {
+    output.filter(|output| *output != Output::Wide)
 }
 
 impl std::fmt::Display for Output {
@@ -72,33 +80,26 @@ pub(crate) fn object(object: DynamicObject) -> Result<Value> {
 
 /// The text of an object or a list. Every line ends with a line break.
 pub(crate) fn text(value: &Value, output: Output) -> Result<String> {
+    let alone = std::slice::from_ref(value);
+    let objects = value["items"].as_array().map_or(alone, Vec::as_slice);
+    let names =
+        objects.iter().map(|one| one.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default());
+    data(value, output, (OBJECTS, names))
+}
+
+/// A value as JSON or YAML, or the names of its objects as `kubectl get -o name` prints them.
+pub(crate) fn data<'a>(
+    value: &Value,
+    output: Output,
+    (resource, names): (&str, impl IntoIterator<Item = &'a str>),
+) -> Result<String> {
     match output {
         Output::Json => Ok(format!("{}\n", serde_json::to_string_pretty(value)?)),
         Output::Yaml => yaml(value),
         Output::Name | Output::Wide => {
-            let name = |object: &Value| {
-                let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-                format!("ordereddeployment.ordereddeployment.io/{name}\n")
-            };
-            Ok(value["items"]
-                .as_array()
-                .map_or_else(|| name(value), |items| items.iter().map(name).collect()))
+            Ok(names.into_iter().flat_map(|name| [resource, "/", name, "\n"]).collect())
         }
     }
-}
-
-/// A report of this program as JSON or YAML; `None` for a format that is no data.
-pub(crate) fn data(value: &Value, output: Output) -> Result<Option<String>> {
-    match output {
-        Output::Json => Ok(Some(format!("{}\n", serde_json::to_string_pretty(value)?))),
-        Output::Yaml => yaml(value).map(Some),
-        Output::Name | Output::Wide => Ok(None),
-    }
-}
-
-/// The names of objects, as `kubectl get -o name` prints them.
-pub(crate) fn names<'a>(resource: &str, names: impl IntoIterator<Item = &'a str>) -> String {
-    names.into_iter().flat_map(|name| [resource, "/", name, "\n"]).collect()
 }
 
 /// One YAML document.

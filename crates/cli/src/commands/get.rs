@@ -65,20 +65,15 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     let connection = connect.connect().await?;
-    match args.output {
-        Some(output @ (Output::Json | Output::Yaml | Output::Name)) => {
-            if let Some(OfEither { family: Family::Plain, name }) = &args.name {
-                bail!(
-                    "-o {output} prints OrderedDeployments\nhint: `kubectl get deployment/{name} -o {output}{}`",
-                    connection.flags
-                );
-            }
-            objects(&args, &connection, output).await?;
-        }
-        Some(Output::Wide) | None if args.watch => watch(&args, &connection).await?,
-        Some(Output::Wide) | None => once(&args, &connection).await?,
+    match (output::for_programs(args.output), &args.name) {
+        (Some(output), Some(OfEither { family: Family::Plain, name })) => bail!(
+            "-o {output} prints OrderedDeployments\nhint: `kubectl get deployment/{name} -o {output}{}`",
+            connection.flags
+        ),
+        (Some(output), _) => objects(&args, &connection, output).await,
+        (None, _) if args.watch => watch(&args, &connection).await,
+        (None, _) => once(&args, &connection).await,
     }
-    Ok(())
 }
 
 async fn once(args: &Args, connection: &Connection) -> Result<()> {

@@ -44,7 +44,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     let connection = connect.connect().await?;
-    if let Some(output @ (Output::Json | Output::Yaml | Output::Name)) = args.output {
+    if let Some(output) = output::for_programs(args.output) {
         print_data(&formatted(&connection, &args.name, args.revision, output).await?)?;
         return Ok(());
     }
@@ -93,8 +93,7 @@ async fn formatted(
     let (found, revisions) = read(connection, name).await?;
     if let Some(number) = revision.filter(|number| *number > 0) {
         let found = named(&revisions, number, name)?;
-        let text = output::data(&found.template.value(), output)?;
-        return Ok(text.unwrap_or_else(|| output::names(SETS, [found.set.as_str()])));
+        return output::data(&found.template.value(), output, (SETS, [found.set.as_str()]));
     }
     let all = revisions.iter().map(|revision| {
         json!({
@@ -106,8 +105,7 @@ async fn formatted(
     let value = json!({
         "name": name, "namespace": connection.namespace, "revisions": all.collect::<Vec<_>>(), "events": events,
     });
-    let text = output::data(&value, output)?;
-    Ok(text.unwrap_or_else(|| output::names(SETS, revisions.iter().map(|revision| revision.set.as_str()))))
+    output::data(&value, output, (SETS, revisions.iter().map(|revision| revision.set.as_str())))
 }
 
 fn no_revision(name: &str) -> anyhow::Error {

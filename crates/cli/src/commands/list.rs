@@ -55,7 +55,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     let connection = connect.connect().await?;
     let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
-    if let Some(output @ (Output::Json | Output::Yaml | Output::Name)) = args.output {
+    if let Some(output) = output::for_programs(args.output) {
         let found =
             output::read(&output::raw(&connection.client, namespace), None, args.selector.as_deref()).await?;
         print_data(&output::text(&found, output)?)?;

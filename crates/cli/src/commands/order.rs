@@ -50,20 +50,15 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     let connection = connect.connect().await?;
     let OfEither { family, name } = &args.name;
     let state = connection.state(*family, name).await?;
-    let mut drawing = Drawing::of_stdout(&connection.flags);
     let overview = Overview::of(&state, &args.pool_label);
-    match args.output {
-        Some(output @ (Output::Json | Output::Yaml)) => {
-            let text = output::data(&json(&overview), output)?.unwrap_or_default();
-            return Ok(print_data(&text)?);
-        }
-        Some(Output::Name) => {
-            let rows = overview.in_order();
-            return Ok(print_data(&output::names("pod", rows.iter().map(|row| row.name.as_str())))?);
-        }
-        Some(Output::Wide) => drawing.width = None,
-        None => {}
+    if let Some(output) = output::for_programs(args.output) {
+        let rows = overview.in_order();
+        let pods = ("pod", rows.iter().map(|row| row.name.as_str()));
+        return Ok(print_data(&output::data(&json(&overview), output, pods)?)?);
     }
+    let mut drawing = Drawing::of_stdout(&connection.flags);
+    // What is left is `wide`.
+    drawing.width = drawing.width.filter(|_| args.output.is_none());
     let text = match args.replicas {
         None => order(&overview, drawing),
         Some(replicas) => preview(&state, &overview, replicas, drawing)?,

@@ -88,20 +88,14 @@ pub(crate) async fn run(args: Args, mut connect: ConnectArgs) -> Result<()> {
     let mut plan = forecast::plan(&connection.client, &state, &change, given).await?;
     plan.next = change.command(&name, args.filename.as_deref(), &connection.flags);
     let fold = Fold { all: args.all, ..Fold::default() };
-    let drawing = Drawing { fold, ..Drawing::of_stdout(&connection.flags) };
-    match args.output {
-        Some(output @ (Output::Json | Output::Yaml)) => {
-            print_data(&output::data(&json::json(&plan), output)?.unwrap_or_default())?;
-        }
-        Some(Output::Name) => {
-            print_data(&output::names("ordereddeployment.ordereddeployment.io", [name.as_str()]))?;
-        }
-        Some(Output::Wide) => {
-            print(text::text(&plan, Drawing { width: None, ..drawing }))?;
-        }
-        None => print(text::text(&plan, drawing))?,
+    if let Some(output) = output::for_programs(args.output) {
+        let object = (output::OBJECTS, [name.as_str()]);
+        return Ok(print_data(&output::data(&json::json(&plan), output, object)?)?);
     }
-    Ok(())
+    let drawing = Drawing { fold, ..Drawing::of_stdout(&connection.flags) };
+    // What is left is `wide`.
+    let width = drawing.width.filter(|_| args.output.is_none());
+    Ok(print(text::text(&plan, Drawing { width, ..drawing }))?)
 }
 
 /// The plan of the rest of the current rollout.

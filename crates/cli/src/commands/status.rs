@@ -67,16 +67,11 @@ pub(crate) enum Until {
 pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<Exit> {
     let connection = connect.connect().await?;
     let exit = waited(&args, &connection).await?;
-    if let Some(output) = as_object(&args) {
+    if let Some(output) = output::for_programs(args.output) {
         let api = output::raw(&connection.client, Some(&connection.namespace));
         print_data(&output::text(&output::read(&api, Some(&args.name), None).await?, output)?)?;
     }
     Ok(exit)
-}
-
-/// The format if the object is printed instead of lines.
-fn as_object(args: &Args) -> Option<Output> {
-    args.output.filter(|output| *output != Output::Wide)
 }
 
 async fn waited(args: &Args, connection: &Connection) -> Result<Exit> {
@@ -84,7 +79,8 @@ async fn waited(args: &Args, connection: &Connection) -> Result<Exit> {
     let doing = format!("cannot read {} in {}", args.name, connection.namespace);
     // A read returns errors that a watch would only retry: not found, forbidden, no server.
     let first = api.get(&args.name).await.map_err(|error| explain(error, &doing))?;
-    let mut printer = StatusPrinter { silent: as_object(args).is_some(), ..StatusPrinter::default() };
+    let mut printer =
+        StatusPrinter { silent: output::for_programs(args.output).is_some(), ..StatusPrinter::default() };
     if let Some(exit) = printer.print(&first, args.until, &connection.flags)? {
         return ended(args, connection, exit).await;
     }
@@ -109,7 +105,7 @@ async fn waited(args: &Args, connection: &Connection) -> Result<Exit> {
 async fn print_waiting(args: &Args, connection: &Connection) -> Result<()> {
     let pods = Api::namespaced(connection.client.clone(), &connection.namespace);
     let key = (connection.namespace.clone(), args.name.clone());
-    if as_object(args).is_none()
+    if output::for_programs(args.output).is_none()
         && let Some(why) = waiting(&pods).await.get(&key)
     {
         print(format_args!("note: a pod does not run: {}\n", escaped(why)))?;
@@ -119,7 +115,7 @@ async fn print_waiting(args: &Args, connection: &Connection) -> Result<()> {
 
 /// The end of the wait. If the rollout is complete, it names the pause points that are left on pods.
 async fn ended(args: &Args, connection: &Connection, exit: Exit) -> Result<Exit> {
-    if as_object(args).is_none()
+    if output::for_programs(args.output).is_none()
         && let Some(note) = points_left(&args.name, connection).await
     {
         print(format_args!("note: {}\n", escaped(&note)))?;
