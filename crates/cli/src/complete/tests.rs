@@ -100,10 +100,7 @@ async fn names_and_holds_depend_on_the_rollout() {
     let ask = async |resource| cluster::of(&fixture.connection, Some("web"), resource).await.unwrap();
     let limit = Some(std::time::Duration::from_secs(30));
     assert!(ask(Resource::Rolling).await.is_empty() && ask(Resource::Aborted).await.is_empty());
-    let points = serde_json::json!([{"name": "canary", "afterUpdated": 1}]);
-    fixture.patch(serde_json::json!({"spec": {"strategy": {"pausePoints": points}}})).await;
-    fixture.image("web:2").await;
-    fixture.until_state("Paused at").await;
+    fixture.pause_at(serde_json::json!([{"name": "canary", "afterUpdated": 1}])).await;
     assert_eq!(ask(Resource::Holds).await, ["canary@2"]);
     assert_eq!(ask(Resource::Rolling).await, ["web"]);
     assert!(ask(Resource::Aborted).await.is_empty());

@@ -77,6 +77,13 @@ impl Fixture {
         self.patch(json!({"spec": {"template": {"spec": {"containers": containers}}}})).await;
     }
 
+    /// Starts a rollout with these pause points, and waits until it is paused at the first of them.
+    pub(crate) async fn pause_at(&self, points: Value) {
+        self.patch(json!({"spec": {"strategy": {"pausePoints": points}}})).await;
+        self.image("web:2").await;
+        self.until_state("Paused at").await;
+    }
+
     pub(crate) async fn overview(&self) -> Overview {
         Overview::of(&self.connection.state(Family::Ordered, "web").await.unwrap(), "node.usage")
     }

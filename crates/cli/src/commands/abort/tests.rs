@@ -16,9 +16,7 @@ const LIMIT: Option<Duration> = Some(Duration::from_secs(30));
 async fn at_canary() -> Fixture {
     let fixture = Fixture::start().await;
     let points = json!([{"name": "canary", "afterUpdated": 1}, {"name": "half", "afterUpdated": "50%"}]);
-    fixture.patch(json!({"spec": {"strategy": {"pausePoints": points}}})).await;
-    fixture.image("web:2").await;
-    fixture.until_state("Paused at canary").await;
+    fixture.pause_at(points).await;
     fixture
 }
 

@@ -32,10 +32,7 @@ async fn the_history_lists_holds_resumes_aborts_and_retries() {
     let connection = &fixture.connection;
     let limit = Some(Duration::from_secs(30));
     assert!(!history(connection, "web", None, Style::default()).await.unwrap().contains("Holds"));
-    let points = json!([{"name": "canary", "afterUpdated": 1}]);
-    fixture.patch(json!({"spec": {"strategy": {"pausePoints": points}}})).await;
-    fixture.image("web:2").await;
-    fixture.until_state("Paused at").await;
+    fixture.pause_at(json!([{"name": "canary", "afterUpdated": 1}])).await;
     abort(connection, "web", None, limit).await.unwrap();
     retry(connection, "web", None, limit).await.unwrap();
     fixture.until_state("Paused at").await;

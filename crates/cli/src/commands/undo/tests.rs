@@ -99,10 +99,7 @@ async fn through_without_a_controller_has_the_exit_code_of_a_timeout() {
 #[tokio::test(start_paused = true)]
 async fn an_undo_ends_an_abort() {
     let fixture = Fixture::start().await;
-    let points = json!([{"name": "canary", "afterUpdated": 1}]);
-    fixture.patch(json!({"spec": {"strategy": {"pausePoints": points}}})).await;
-    fixture.image("web:2").await;
-    fixture.until_state("Paused at canary").await;
+    fixture.pause_at(json!([{"name": "canary", "afterUpdated": 1}])).await;
     abort(&fixture.connection, "web", None, OPTIONS.timeout.0).await.unwrap();
     fixture.until_state("Aborted").await;
     undo(&fixture.connection, "web", UndoOptions { through: true, ..OPTIONS }).await.unwrap();

@@ -71,10 +71,7 @@ async fn forge(fixture: &Fixture) -> usize {
 #[tokio::test(start_paused = true)]
 async fn forged_pods_and_sets_of_another_namespace_change_nothing_that_is_shown() {
     let mut fixture = Fixture::start().await;
-    let points = json!([{"name": "canary", "afterUpdated": 1}]);
-    fixture.patch(json!({"spec": {"strategy": {"pausePoints": points}}})).await;
-    fixture.image("web:2").await;
-    fixture.until_state("Paused at canary").await;
+    fixture.pause_at(json!([{"name": "canary", "afterUpdated": 1}])).await;
     fixture.cluster.stop_controller().await;
     fixture.cluster.sandbox.set_collector(Collector { frozen: true, ..Collector::default() });
     let now = fixture.connection.clock.now();

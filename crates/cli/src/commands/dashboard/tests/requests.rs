@@ -255,10 +255,7 @@ async fn writes_are_those_of_the_commands() {
 #[tokio::test(start_paused = true)]
 async fn a_click_on_an_outdated_page_acts_on_no_other_rollout() {
     let served = Served::start(false).await;
-    let points = json!([{"name": "canary", "afterUpdated": 1}]);
-    served.fixture.patch(json!({"spec": {"strategy": {"pausePoints": points}}})).await;
-    served.fixture.image("web:2").await;
-    served.fixture.until_state("Paused at canary").await;
+    served.fixture.pause_at(json!([{"name": "canary", "afterUpdated": 1}])).await;
     let act = async |action: &str, revision: i64| {
         served.act(&json!({"action": action, "revision": revision})).await
     };
