@@ -57,7 +57,8 @@ pub(crate) struct Marks {
 }
 
 /// Before or after the pod. The variants have no doc comments, because clap would print them in the help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Side {
     Before,
     After,
@@ -161,16 +162,15 @@ pub(crate) async fn unmark_all(connection: &Connection, family: Family, name: &s
             }
         }
     }
+    let done = if connection.dry_run.is_dry() { "would be removed" } else { "removed" };
     if let Some(error) = first {
         let all = unmarked.len() + failed.len();
-        let verb = if connection.dry_run.is_dry() { "would be removed" } else { "removed" };
-        let done = format!("{name}: annotations {verb} from {} of {}", unmarked.len(), pods_in_words(all));
+        let done = format!("{name}: annotations {done} from {} of {}", unmarked.len(), pods_in_words(all));
         return Err(error.context(format!("{done}, not from {}", some_of(&failed))));
     }
     if unmarked.is_empty() {
         return Ok(format!("{name}: no pod has marks"));
     }
-    let done = if connection.dry_run.is_dry() { "would be removed" } else { "removed" };
     let (pods, note) = (pods_in_words(unmarked.len()), connection.dry_run.note());
     Ok(format!("{name}: annotations {done} from {pods}: {}{note}", some_of(&unmarked)))
 }
@@ -223,17 +223,14 @@ async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) 
             pod.name_any()
         )
     });
-    let Some(found) = owner(connection, pod, family).await else {
-        if family == Family::Plain {
-            let note = "note: its ReplicaSet has no Deployment, or cannot be read".to_owned();
-            return [moves, Some(note)].into_iter().flatten().collect::<Vec<_>>().join("\n");
-        }
-        let next = format!("`kubectl ordered order NAME{flags}` shows the order");
-        return [moves, Some(next)].into_iter().flatten().collect::<Vec<_>>().join("\n");
+    let found = owner(connection, pod, family).await;
+    let name = found.as_ref().map_or_else(|| "NAME".to_owned(), |found| reference(family, found));
+    let next = match (&found, family) {
+        (None, Family::Plain) => "note: its ReplicaSet has no Deployment, or cannot be read".to_owned(),
+        _ => format!("`kubectl ordered order {name}{flags}` shows the order"),
     };
-    let name = reference(family, &found);
-    let next = format!("`kubectl ordered order {name}{flags}` shows the order");
-    let next = [moves, Some(next)].into_iter().flatten().collect::<Vec<_>>().join("\n");
+    let next = moves.into_iter().chain([next]).collect::<Vec<_>>().join("\n");
+    let Some(found) = found else { return next };
     let Ok(state) = connection.state(family, &found).await else { return next };
     let next = match &state.doubt {
         Some(doubt) => format!("note: {doubt}\n{next}"),

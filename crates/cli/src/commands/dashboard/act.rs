@@ -36,17 +36,9 @@ pub(super) enum Act {
     /// Roll back to this revision.
     Undo { revision: i64 },
     /// Mark a pod.
-    Mark { pod: String, priority: Option<i32>, pause: Option<PauseSide>, length: Option<String> },
+    Mark { pod: String, priority: Option<i32>, pause: Option<Side>, length: Option<String> },
     /// Remove the marks of a pod.
     Unmark { pod: String },
-}
-
-/// The side of a pause point.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum PauseSide {
-    Before,
-    After,
 }
 
 impl Act {
@@ -67,10 +59,6 @@ impl Act {
             }
             Self::Mark { pod, priority, pause, length } => {
                 let pod = pod_name(&pod).map_err(|error| anyhow!(error))?;
-                let pause = pause.map(|side| match side {
-                    PauseSide::Before => Side::Before,
-                    PauseSide::After => Side::After,
-                });
                 let length = length.filter(|_| pause.is_some()).map(|text| pause_length(&text)).transpose();
                 let length = length.map_err(|error| anyhow!(error))?;
                 mark(connection, &pod, Marks { priority, pause, length }).await
