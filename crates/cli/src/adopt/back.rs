@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::convert;
 use super::objects::{
-    Kind, Objects, annotation_of, controller, foreign_finalizers, is_adopting, is_controlled_by, is_finished,
-    is_observed, is_paused, is_terminating, number, reports,
+    Kind, Objects, annotation_of, controller, is_adopting, is_controlled_by, is_finished, is_observed,
+    is_paused, is_terminating, number, refuse_finalizers, reports,
 };
 use super::steps::{PlannedStep, Write, one, wait};
 
@@ -79,14 +79,7 @@ fn hand_over(
         if deployment.is_some() {
             bail!("Deployment {name} already exists\nhint: delete or rename it");
         }
-        for object in sets.iter().copied().chain([ordered]) {
-            if let [first, ..] = *foreign_finalizers(object) {
-                bail!(
-                    "{} has the finalizer {first}, which would block its deletion\nhint: remove the finalizer, or the controller that sets it",
-                    object.name_any()
-                );
-            }
-        }
+        sets.iter().copied().chain([ordered]).try_for_each(refuse_finalizers)?;
         if let Some(wait) = wait_until_complete(ordered)? {
             return Ok(wait);
         }

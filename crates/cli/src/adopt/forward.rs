@@ -14,8 +14,8 @@ use serde_json::json;
 
 use super::convert;
 use super::objects::{
-    Kind, Objects, annotation_of, controller, foreign_finalizers, has_started, is_adopting, is_controlled_by,
-    is_observed, is_terminating, number, reports,
+    Kind, Objects, annotation_of, controller, has_started, is_adopting, is_controlled_by, is_observed,
+    is_terminating, number, refuse_finalizers, reports,
 };
 use super::steps::{PlannedStep, Write, one, wait};
 
@@ -58,14 +58,7 @@ pub(crate) fn sources<'a>(
         );
     }
     let own = objects.replica_sets.iter().filter(|set| is_controlled_by(set, deployment));
-    for object in own.clone().chain([deployment]) {
-        if let [first, ..] = *foreign_finalizers(object) {
-            bail!(
-                "{} has the finalizer {first}, which would block its deletion\nhint: remove the finalizer, or the controller that sets it",
-                object.name_any()
-            );
-        }
-    }
+    own.clone().chain([deployment]).try_for_each(refuse_finalizers)?;
     let sources: Vec<&DynamicObject> = own.filter(|set| has_pods(set)).collect();
     let rolls = match *sources {
         [] => number(deployment, "/spec/replicas") > 0,

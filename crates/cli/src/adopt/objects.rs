@@ -1,6 +1,6 @@
 //! Reads a Deployment, the OrderedDeployment of its name, and their dependents: the input for the next step.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
@@ -176,10 +176,16 @@ pub(crate) fn is_observed(object: &DynamicObject) -> bool {
     number(object, "/status/observedGeneration") == object.metadata.generation.unwrap_or(0)
 }
 
-/// Finalizers that block a deletion: all except those of the garbage collector.
-pub(crate) fn foreign_finalizers(object: &DynamicObject) -> Vec<&str> {
+/// An error if a finalizer blocks its deletion. Those of the garbage collector do not.
+pub(crate) fn refuse_finalizers(object: &DynamicObject) -> Result<()> {
     let own = ["orphan", "foregroundDeletion"];
-    object.finalizers().iter().map(String::as_str).filter(|finalizer| !own.contains(finalizer)).collect()
+    match object.finalizers().iter().find(|finalizer| !own.contains(&finalizer.as_str())) {
+        Some(first) => bail!(
+            "{} has the finalizer {first}, which would block its deletion\nhint: remove the finalizer, or the controller that sets it",
+            object.name_any()
+        ),
+        None => Ok(()),
+    }
 }
 
 /// The value of an annotation.
