@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
 use kube_runtime::wait::await_condition;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_kubernetes::{Clock, Names};
@@ -84,6 +84,14 @@ impl Fixture {
         self.until_state("Paused at").await;
     }
 
+    /// Completes a rollout to revision 2, with the change cause `second`.
+    pub(crate) async fn complete_second(&self) {
+        self.patch(json!({"metadata": {"annotations": {"kubernetes.io/change-cause": "second"}}})).await;
+        self.image("web:2").await;
+        self.until(|web| web.status.as_ref().unwrap().rollout.as_ref().unwrap().revision == 2).await;
+        self.until_state("Complete").await;
+    }
+
     pub(crate) async fn overview(&self) -> Overview {
         Overview::of(&self.connection.state(Family::Ordered, "web").await.unwrap(), "node.usage")
     }
@@ -111,7 +119,7 @@ fn base() -> jiff::Timestamp {
 }
 
 fn manifest() -> OrderedDeployment {
-    let web: OrderedDeployment = serde_json::from_value(json!({
+    serde_json::from_value(json!({
         "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
         "metadata": {"name": "web", "annotations": {"kubernetes.io/change-cause": "first"}},
         "spec": {
@@ -126,7 +134,5 @@ fn manifest() -> OrderedDeployment {
             },
         },
     }))
-    .unwrap();
-    assert_eq!(web.name_any(), "web");
-    web
+    .unwrap()
 }

@@ -16,15 +16,7 @@ const BEFORE: Marks = Marks { priority: None, pause: Some(Side::Before), length:
 /// Revision 2 is complete, and its third pod has a pause point.
 async fn at_revision_two() -> (Fixture, Vec<String>) {
     let fixture = Fixture::start().await;
-    fixture
-        .patch(serde_json::json!({"metadata": {"annotations": {"kubernetes.io/change-cause": "second"}}}))
-        .await;
-    fixture.image("web:2").await;
-    fixture
-        .until(|web| {
-            image(web) == "web:2" && crate::view::phase::Phase::of(web) == crate::view::phase::Phase::Complete
-        })
-        .await;
+    fixture.complete_second().await;
     let order = fixture.order().await;
     mark(&fixture.connection, &order[2], BEFORE).await.unwrap();
     (fixture, order)
