@@ -27,7 +27,6 @@ pub(crate) use steps::{Direction, Executor};
 use steps::{PlannedStep, Write};
 use template::TemplateChoice;
 
-/// The poll interval of a wait.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// The maximum number of attempts at one step, if other clients change or undo it.
 const MAX_ATTEMPTS: usize = 50;

@@ -56,7 +56,6 @@ impl fmt::Display for ExitError {
 
 impl std::error::Error for ExitError {}
 
-/// The exit code of an error.
 pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
     error.downcast_ref::<ExitError>().map_or(Exit::Error, |ended| ended.exit)
 }

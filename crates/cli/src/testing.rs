@@ -197,7 +197,6 @@ fn view(pod: &Pod) -> ObservedPod {
     serde_json::from_value(value).unwrap()
 }
 
-/// A condition of a status.
 pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
     let now = "2030-01-01T11:58:00Z";
     json!({

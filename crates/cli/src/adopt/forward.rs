@@ -19,7 +19,6 @@ use super::objects::{
 };
 use super::steps::{PlannedStep, Write, one, wait};
 
-/// The next step.
 pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
     let name = &objects.name;
     let adopting = |ordered: &DynamicObject| annotation_of(ordered, annotation::ADOPTING).is_some();

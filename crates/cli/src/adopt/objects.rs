@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use crate::client::explain::explain;
 
-/// The kinds of an adoption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Deployment,
@@ -54,7 +53,6 @@ impl Kind {
     }
 }
 
-/// The objects of an adoption.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Objects {
     pub(crate) name: String,
@@ -188,7 +186,6 @@ pub(crate) fn refuse_finalizers(object: &DynamicObject) -> Result<()> {
     }
 }
 
-/// The value of an annotation.
 pub(crate) fn annotation_of<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
     object.annotations().get(key).map(String::as_str)
 }

@@ -24,14 +24,12 @@ pub(crate) enum Direction {
     Back,
 }
 
-/// The next step.
 #[derive(Debug)]
 pub(crate) enum PlannedStep {
     /// Send these writes, in any order.
     Do(Vec<Write>),
     /// Wait for this, which begins with `for`.
     Wait(String),
-    /// The adoption is complete.
     Complete,
 }
 
@@ -47,7 +45,6 @@ pub(super) fn wait(what: impl Into<String>) -> Result<PlannedStep> {
     Ok(PlannedStep::Wait(what.into()))
 }
 
-/// One write.
 #[derive(Debug)]
 pub(crate) enum Write {
     Create(Kind, DynamicObject),

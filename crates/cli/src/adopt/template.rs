@@ -15,7 +15,6 @@ use super::objects::{Kind, annotation_of};
 
 pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The chosen template.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TemplateChoice {
     /// `None` is the live template of the Deployment.

@@ -42,7 +42,6 @@ impl DryRun {
         self != Self::Client
     }
 
-    /// The parameters of a patch.
     pub(crate) fn patch_params(self) -> PatchParams {
         PatchParams { dry_run: self == Self::Server, ..PatchParams::default() }
     }

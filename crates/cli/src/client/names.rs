@@ -8,12 +8,10 @@ pub(crate) fn object_name(text: &str) -> Result<String, String> {
     of_kind(text, &kinds, "an OrderedDeployment", "od")
 }
 
-/// The name of a pod.
 pub(crate) fn pod_name(text: &str) -> Result<String, String> {
     of_kind(text, &["po", "pod", "pods"], "a pod", "pod")
 }
 
-/// The name of a Deployment.
 pub(crate) fn deployment_name(text: &str) -> Result<String, String> {
     let kinds = ["deploy", "deployment", "deployments", "deployment.apps", "deployments.apps"];
     of_kind(text, &kinds, "a Deployment", "deployment")
@@ -35,7 +33,6 @@ pub(crate) fn of_either(text: &str) -> Result<OfEither, String> {
     Ok(OfEither { family, name })
 }
 
-/// The name of a namespace.
 pub(super) fn namespace(text: &str) -> Result<String, String> {
     if text.contains('.') {
         return Err("a namespace consists of lower-case letters, digits and '-'".to_owned());

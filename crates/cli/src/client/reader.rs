@@ -37,7 +37,6 @@ pub(crate) struct Scope<'a> {
     pub(crate) namespace: Option<&'a str>,
     /// One object of the namespace.
     pub(crate) name: Option<&'a str>,
-    /// A label selector.
     pub(crate) selector: Option<&'a str>,
 }
 

@@ -126,7 +126,6 @@ struct Demo<'a> {
     connection: Connection,
     cache: WatchCache,
     screen: Screen,
-    /// The last overview.
     last: Option<Overview>,
     deleted: Vec<DeletedPod>,
     /// The deletions, the pause and the resume as text.

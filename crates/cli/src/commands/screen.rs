@@ -33,7 +33,6 @@ const SENDING: Duration = Duration::from_secs(5);
 /// How long `r` waits for the controller.
 const RESUME: Duration = Duration::from_secs(30);
 
-/// Options of the screen.
 pub(crate) struct Options<'a> {
     pub(crate) scope: Scope<'a>,
     pub(crate) pool_label: &'a str,

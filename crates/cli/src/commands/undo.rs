@@ -38,7 +38,6 @@ pub(crate) struct Args {
     options: UndoOptions,
 }
 
-/// The options of a rollback.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct UndoOptions {
     /// The revision to roll back to, as listed by `kubectl ordered history`; 0, the default, is the last other one that served

@@ -61,7 +61,6 @@ pub(crate) fn print(text: impl Display) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Prints a line.
 pub(crate) fn print_line(text: impl Display) -> std::io::Result<()> {
     print(format_args!("{text}\n"))
 }

@@ -5,7 +5,6 @@ use std::io::IsTerminal;
 
 use crate::terminal::escape::PAINT_MARKS;
 
-/// The style of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Style {
     /// Colours, as escape sequences.

@@ -12,7 +12,6 @@ const BELOW: &str = "      ";
 /// A column that can be left out, and the width that the last column must keep for it to stay.
 pub(crate) type Dropped = (&'static str, usize);
 
-/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,

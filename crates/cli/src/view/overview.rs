@@ -81,7 +81,6 @@ pub(crate) enum Lifecycle {
     Finished,
 }
 
-/// A pod.
 #[derive(Clone, Debug)]
 pub(crate) struct PodRow {
     pub(crate) uid: Arc<str>,

@@ -8,7 +8,6 @@ use ordereddeployment_api::{
 
 use crate::terminal::style::{Paint, Style};
 
-/// The phase of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The controller has not observed this spec yet.

@@ -19,7 +19,6 @@ pub(crate) struct ObservedPod {
 pub(crate) struct Detail {
     /// The number of ready containers.
     pub(crate) ready: usize,
-    /// The number of containers.
     pub(crate) containers: usize,
     pub(crate) restarts: i64,
     /// The reason why it does not run, such as `CrashLoopBackOff`, `Unschedulable`, `Evicted`.

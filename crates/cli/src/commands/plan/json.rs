@@ -1,6 +1,5 @@
 //! A plan as JSON, for programs.
 
-use jiff::SignedDuration;
 use ordereddeployment_api::HeldPoint;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{EventType, Purpose};
@@ -24,7 +23,7 @@ pub(super) fn json(plan: &Plan) -> Value {
         "at": plan.preview.start,
         "steps": steps,
         "outcome": outcome,
-        "seconds": seconds(plan.preview.after(plan.preview.ended)),
+        "seconds": plan.preview.after(plan.preview.ended).as_secs_f64(),
         "promised": GUARANTEE,
         "assumed": {
             "readyAfterSeconds": plan.ready_after.as_secs_f64(),
@@ -71,10 +70,6 @@ fn json_step(plan: &Plan, step: &Step) -> Option<Value> {
         }),
         Action::Resumed { id, assumed } => json!({"step": "Resume", "id": id, "assumed": assumed}),
     };
-    value["seconds"] = json!(seconds(plan.preview.after(step.at)));
+    value["seconds"] = json!(plan.preview.after(step.at).as_secs_f64());
     Some(value)
-}
-
-fn seconds(duration: SignedDuration) -> f64 {
-    duration.as_secs_f64()
 }

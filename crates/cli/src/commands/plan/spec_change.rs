@@ -14,7 +14,6 @@ use crate::commands::set::replace_images;
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const KIND: &str = "OrderedDeployment";
 
-/// A change of the spec.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct SpecChange {
     pub(super) manifest: Option<Value>,
