@@ -5,14 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use kube_runtime::watcher::{self, watcher};
+use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{DeletionOrder, OrderedDeployment};
 use ordereddeployment_kubernetes::{EventRecorder, Health, patient};
-use ordereddeployment_nodecosts::{Changed, Config, Index, WatchEvent};
+use ordereddeployment_nodecosts::Config;
 use tokio::sync::watch;
-
-use crate::nodecosts::warn_of_malformed;
 
 /// The ConfigMap with the rules of `nodecosts`.
 #[derive(Clone, Debug)]
@@ -57,17 +56,36 @@ impl NodeRules {
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &source.namespace);
         let config = watcher::Config::default().fields(&format!("metadata.name={}", source.name));
         let mut stream = pin!(patient("node rules", || watcher(maps.clone(), config.clone())));
-        let mut index = Index::default();
+        let mut listed = None;
         while let Some(event) = stream.next().await {
-            health.shown(WATCH, &event);
-            let Ok(event) = event else { continue };
-            let is_whole = matches!(event, watcher::Event::InitDone);
-            if let Changed::Malformed(map, error) = index.apply(WatchEvent::Config(event)) {
-                warn_of_malformed(events, *map, &error);
+            match &event {
+                Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
+                Ok(_) => health.works(WATCH),
+                Err(_) => health.fails(WATCH),
             }
-            self.set(index.config().cloned().unwrap_or_default());
-            if is_whole {
-                read.send_replace(true);
+            match event {
+                Ok(watcher::Event::Init) => listed = None,
+                Ok(watcher::Event::InitApply(map)) => listed = Some(map),
+                Ok(watcher::Event::InitDone) => {
+                    match listed.take() {
+                        Some(map) => self.read(&map, events),
+                        None => self.set(Config::default()),
+                    }
+                    read.send_replace(true);
+                }
+                Ok(watcher::Event::Apply(map)) => self.read(&map, events),
+                Ok(watcher::Event::Delete(_)) => self.set(Config::default()),
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn read(&self, map: &ConfigMap, events: &EventRecorder) {
+        match Config::parse(&map.data.clone().unwrap_or_default()) {
+            Ok(config) => self.set(config),
+            Err(error) => {
+                let message = format!("The rules are malformed, and those before stay in force: {error}");
+                events.warn_of_object(map.object_ref(&()), reason::MALFORMED_RULES, &message);
             }
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::stream::{BoxStream, FuturesUnordered, select_all};
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, Resource};
 use kube_runtime::watcher;
@@ -155,12 +155,6 @@ impl NodeCosts {
     }
 }
 
-/// Warns of rules that cannot be read.
-pub(crate) fn warn_of_malformed(events: &EventRecorder, map: ObjectReference, error: &str) {
-    let message = format!("The rules are malformed, and those before stay in force: {error}");
-    events.warn_of_object(map, reason::MALFORMED_RULES, &message);
-}
-
 impl Run {
     fn apply(&mut self, event: WatchEvent) {
         let changed = self.index.apply(event);
@@ -176,7 +170,10 @@ impl Run {
                 let pods: Vec<_> = self.index.pods().cloned().collect();
                 self.queue(pods);
             }
-            Changed::Malformed(map, error) => warn_of_malformed(&self.events, *map, &error),
+            Changed::Malformed(map, error) => {
+                let message = format!("The rules are malformed, and those before stay in force: {error}");
+                self.events.warn_of_object(*map, reason::MALFORMED_RULES, &message);
+            }
         }
     }
 
@@ -293,13 +290,16 @@ where
     let config = config.clone();
     let (metrics, health) = (Arc::clone(metrics), health.clone());
     let name = format!("the watch of {what} for deletion costs");
-    let events = patient(what, move || watcher(api.clone(), config.clone()));
-    let events = events.filter_map(move |event| {
-        health.shown(&name, &event);
-        if event.is_err() {
-            metrics.client.watch_failed(what);
+    let events = patient(what, move || watcher(api.clone(), config.clone())).filter_map(move |event| {
+        match &event {
+            Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
+            Ok(_) => health.works(&name),
+            Err(_) => {
+                metrics.client.watch_failed(what);
+                health.fails(&name);
+            }
         }
-        std::future::ready(event.ok().and_then(make))
+        std::future::ready(event.ok())
     });
-    events.boxed()
+    events.filter_map(move |event| async move { make(event) }).boxed()
 }

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kube_runtime::watcher::{self, Event};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -126,15 +125,6 @@ impl Health {
             *failing = begun;
         }
         (failing.last, failing.open) = (now, None);
-    }
-
-    /// Records what this watch shows. Objects of a list do not count as a success before the list is complete.
-    pub fn shown<K>(&self, watch: &str, event: &watcher::Result<Event<K>>) {
-        match event {
-            Ok(Event::Init | Event::InitApply(_)) => {}
-            Ok(_) => self.works(watch),
-            Err(_) => self.fails(watch),
-        }
     }
 
     /// Records that this watch is open again. It has to stay open for a while to begin anew.

@@ -228,12 +228,6 @@ impl Index {
         Changed::Nothing
     }
 
-    /// The rules in force.
-    #[must_use]
-    pub fn config(&self) -> Option<&Config> {
-        self.config.as_ref()
-    }
-
     /// Whether the rules in the ConfigMap are malformed, so that the previous ones are in force.
     #[must_use]
     pub fn is_malformed(&self) -> bool {

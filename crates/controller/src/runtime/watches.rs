@@ -283,11 +283,11 @@ impl Watches {
         let (resource, watch) = (what.resource, watch_of(what.resource));
         let mut stream = std::pin::pin!(patient(resource, open));
         while let Some(event) = stream.next().await {
-            self.health.shown(&watch, &event);
             let event = match event {
                 Ok(event) => event,
                 Err(failure) => {
                     self.ctx.metrics.client.watch_failed(resource);
+                    self.health.fails(&watch);
                     if is_forbidden(&failure) {
                         self.health.is_forbidden(what);
                     }
@@ -295,6 +295,10 @@ impl Watches {
                 }
             };
             let is_whole = matches!(event, watcher::Event::InitDone);
+            // Objects of a list do not count as a success before the list is complete.
+            if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
+                self.health.works(&watch);
+            }
             apply(event);
             if is_whole {
                 self.ctx.metrics.client.synced(resource, self.ctx.clock.now());
