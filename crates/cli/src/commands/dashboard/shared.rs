@@ -10,8 +10,8 @@ use ordereddeployment_wire::Family;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
-use super::Args;
 use super::access::Access;
+use super::args::Args;
 use super::connections::Usage;
 use super::guard::Gate;
 use super::live::{Pulse, follow};
