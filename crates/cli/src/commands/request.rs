@@ -68,9 +68,7 @@ impl<'a> StatusRequest<'a> {
                 "{name}: {what} requested\n`kubectl ordered get {name}{flags}` shows whether the controller has handled it"
             ));
         };
-        let is_pending = |status: &OrderedDeploymentStatus| !json!(status)[field].is_null();
-        let is_answered =
-            |found: &OrderedDeployment| found.status.as_ref().is_none_or(|status| !is_pending(status));
+        let is_answered = |found: &OrderedDeployment| json!(found.status)[field].is_null();
         let answered =
             await_condition(self.api(&connection.watching), name, |found: Option<&OrderedDeployment>| {
                 found.is_none_or(is_answered)
