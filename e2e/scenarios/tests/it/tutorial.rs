@@ -162,8 +162,8 @@ fn compare(shown: &Block, printed: &[String]) {
     }
 }
 
-/// A line without what is different in each run: names of pods, nodes, pools of new pods, times, and the reason within one priority. Ages are
-/// printed on a terminal only, and pods may still be terminating.
+/// A line without what is different in each run: names of pods, nodes, pools of new pods, times, and the reason within one
+/// priority. Ages are printed on a terminal only, and pods may still be terminating.
 fn shape(line: &str) -> String {
     let line = line.replace(", 1 terminating", "").replace(", 2 terminating", "");
     let mut words: Vec<String> = Vec::new();
