@@ -158,7 +158,7 @@ fn the_workflows_keep_the_rules() {
 
 #[test]
 fn the_page_on_verification_names_what_the_release_publishes() {
-    let page = fs::read_to_string(top().join("docs/verify.md")).unwrap();
+    let page = fs::read_to_string(top().join("docs/installation.md")).unwrap();
     let repository = env!("CARGO_PKG_REPOSITORY").trim_start_matches("https://github.com/");
     for name in [
         format!("repository={repository}\n"),

@@ -92,7 +92,7 @@ true
 Exactly the permissions that the controller uses in the watched namespaces. A comment explains each rule.
 */}}
 {{- define "ordered-deployment.controllerRules" -}}
-# Never written: the controller changes no spec.
+# Read only: the controller changes no spec.
 - apiGroups: [ordereddeployment.io]
   resources: [ordereddeployments]
   verbs: [get, list, watch]
@@ -108,8 +108,8 @@ Exactly the permissions that the controller uses in the watched namespaces. A co
 - apiGroups: [ordereddeployment.io]
   resources: [orderedreplicasets/status]
   verbs: [patch]
-# Never requested directly. With the admission plugin OwnerReferencesPermissionEnforcement, only a client that can update the
-# finalizers of an owner can create a dependent that blocks its deletion. Sets block their OrderedDeployment, pods block their set.
+# For the admission plugin OwnerReferencesPermissionEnforcement: sets block the deletion of their OrderedDeployment, and pods that of
+# their set.
 - apiGroups: [ordereddeployment.io]
   resources: [ordereddeployments/finalizers, orderedreplicasets/finalizers]
   verbs: [update]
@@ -117,7 +117,7 @@ Exactly the permissions that the controller uses in the watched namespaces. A co
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete]
-# Dry runs only: the answers of the API server show whether two templates are equal but written differently.
+# Dry runs only: to compare templates that are written differently.
 - apiGroups: [""]
   resources: [podtemplates]
   verbs: [create]
@@ -125,7 +125,7 @@ Exactly the permissions that the controller uses in the watched namespaces. A co
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
-# To know whether a budget selects the pods, and to name those of a pod with several budgets. No server evicts such a pod.
+# To find the budgets that select a pod.
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [list]
@@ -134,9 +134,9 @@ Exactly the permissions that the controller uses in the watched namespaces. A co
   resources: [events]
   verbs: [create, patch]
 {{- if or .Values.nodeCosts.enabled .Values.replicaSets.enabled }}
-# nodecosts finds the Deployment of a pod through its ReplicaSet, and patches only pods. replicaset reconciles the ReplicaSets.
+# nodecosts finds the Deployment of a pod; replicaset reconciles ReplicaSets.
 {{- else }}
-# Only during the conversion of a Deployment: the controller waits until both are gone.
+# During the conversion of a Deployment, to wait until both are gone.
 {{- end }}
 - apiGroups: [apps]
   resources: [deployments, replicasets]
@@ -146,11 +146,11 @@ Exactly the permissions that the controller uses in the watched namespaces. A co
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [patch]
-# The numbers of pods, as the built-in controller of ReplicaSets reports them.
+# The numbers of pods.
 - apiGroups: [apps]
   resources: [replicasets/status]
   verbs: [patch]
-# Never requested directly, as with the sets.
+# As for the sets.
 - apiGroups: [apps]
   resources: [replicasets/finalizers]
   verbs: [update]
@@ -158,7 +158,7 @@ Exactly the permissions that the controller uses in the watched namespaces. A co
 {{- end -}}
 
 {{- define "ordered-deployment.nodeRules" -}}
-# Node rules need the labels and taints of nodes, and whether a node is cordoned.
+# For node rules.
 - apiGroups: [""]
   resources: [nodes]
   verbs: [get, list, watch]
