@@ -45,7 +45,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "ordered-deployment.fullname" .) .Values.serviceAccount.name -}}
 {{- else -}}
-{{- required "serviceAccount.create is false and serviceAccount.name is empty: the controller's rights would go to the account `default`, which every other pod of the namespace has too. Set serviceAccount.name to an account that you made for it, or serviceAccount.create=true." .Values.serviceAccount.name -}}
+{{- required "serviceAccount.create is false and serviceAccount.name is empty: the account `default`, which other pods of the namespace use too, would get the controller's permissions. Set serviceAccount.name to an account for the controller, or set serviceAccount.create=true." .Values.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
 
@@ -71,7 +71,7 @@ true
 {{- end -}}
 
 {{- define "ordered-deployment.image" -}}
-{{- $repository := required "image.repository is empty. Set it to where you have pushed the controller's image, such as registry.example.com/ordered-controller-manager; best with image.digest=sha256:…, which names exactly one image." .Values.image.repository -}}
+{{- $repository := required "image.repository is empty. Set it to where you have pushed the controller's image, such as registry.example.com/ordered-controller-manager. Preferably also set image.digest=sha256:…, which names exactly one image." .Values.image.repository -}}
 {{- if .Values.image.digest -}}
 {{- printf "%s@%s" $repository .Values.image.digest -}}
 {{- else -}}
