@@ -75,7 +75,7 @@ fn read(file: &Path, folder: &Path, module: Module, sources: &mut BTreeMap<Modul
 }
 
 /// Whether an item exists only in tests.
-fn is_test(attributes: &[Attribute]) -> bool {
+pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")
             || (attribute.path().is_ident("cfg")

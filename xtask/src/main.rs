@@ -50,6 +50,10 @@ Usage: cargo xtask <task>
   mutants [NAME...]
              build the controller with a mistake for each promise, and run the fault campaign or the exploration until
              each mistake is detected
+  mutants --generated [K/N] [FILE...]
+             run the tests of the crates without I/O with each of many small mistakes, all built at once; fails if one
+             that no test notices is not in xtask/src/mutants/survivors.txt; with K/N, run part K of N;
+             with files such as crates/planner/src/hold.rs, run theirs
   bench [--large] [...]
              measure rollouts by this controller, by the built-in ones and by a driver without a controller, in turn on a
              real control plane; writes docs/benchmarks
@@ -117,6 +121,9 @@ fn main() -> ExitCode {
         ["faults", ref more @ ..] => optimized::run_with("faults", more),
         ["explore", ref more @ ..] => optimized::run_with("explore", more),
         ["bench", ref more @ ..] => optimized::bench(more),
+        ["mutants", "--generated", ref arguments @ ..] => {
+            mutants::generated::hunt(arguments).map(|caught| println!("{caught} mutants caught"))
+        }
         ["mutants", ref names @ ..] => mutants::hunt(names).map(|caught| println!("{caught} mutants caught")),
         ["specs", ref more @ ..] => optimized::specs(more),
         ["picture"] => picture::write(),

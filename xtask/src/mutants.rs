@@ -5,6 +5,9 @@
 //! are caught by tests: the line names a crate, a part of their names, and a part of what they print.
 //! All patches are applied to a copy of the checkout, which is built once; the product itself contains none of them.
 
+pub(crate) mod generated;
+mod mutator;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -165,10 +168,7 @@ fn build(names: &BTreeSet<String>) -> Result<()> {
 
 /// Copies the checkout to `fresh` and applies the mutants there. Returns the files of the checkout.
 fn patch(names: &BTreeSet<String>, fresh: &Path) -> Result<BTreeSet<PathBuf>> {
-    let tracked = capture(Command::new("git").current_dir(top()).args(["ls-files", "-z"]))?;
-    let tracked = tracked.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from);
-    // Files that are deleted and not committed yet are skipped.
-    let tracked: BTreeSet<PathBuf> = tracked.filter(|name| top().join(name).is_file()).collect();
+    let tracked = tracked()?;
     for name in &tracked {
         copy(&top().join(name), &fresh.join(name))?;
     }
@@ -180,6 +180,13 @@ fn patch(names: &BTreeSet<String>, fresh: &Path) -> Result<BTreeSet<PathBuf>> {
         capture(&mut apply).with_context(|| format!("the mutant {name} does not fit the code any more"))?;
     }
     Ok(tracked)
+}
+
+/// The files of the checkout. Files that are deleted and not committed yet are left out.
+fn tracked() -> Result<BTreeSet<PathBuf>> {
+    let tracked = capture(Command::new("git").current_dir(top()).args(["ls-files", "-z"]))?;
+    let tracked = tracked.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from);
+    Ok(tracked.filter(|name| top().join(name).is_file()).collect())
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
