@@ -56,7 +56,7 @@ Usage: cargo xtask <task>
              with files such as crates/planner/src/hold.rs, run theirs
   bench [--large] [...]
              measure rollouts by this controller, by the built-in ones and by a driver without a controller, in turn on a
-             real control plane; writes docs/benchmarks
+             real control plane; writes docs/internals/benchmarks
   specs [FOCUS]
              run Kubernetes' own tests of Deployments and ReplicaSets: the end-to-end specs with the built-in controller of ReplicaSets
              and with this one, then the integration tests with this one; the first time it builds them

@@ -40,7 +40,7 @@ struct Arguments {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// The folder of the report. Results there of rows that are not measured are kept.
-    #[arg(long, default_value = "docs/benchmarks")]
+    #[arg(long, default_value = "docs/internals/benchmarks")]
     output: PathBuf,
     /// Print the names of the rows and end.
     #[arg(long)]
