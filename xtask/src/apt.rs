@@ -1,5 +1,6 @@
-//! Debian packages of any suite, unpacked into a folder. The mirror comes from the machine's own apt configuration. No
-//! package is installed, root is not needed, and apt's state does not change: lists and downloads are separate.
+//! Debian packages of any suite, unpacked into a folder. The mirror comes from the machine's own apt
+//! configuration. No package is installed, root is not needed, and apt's state does not change: lists and
+//! downloads are separate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,7 +73,8 @@ impl Apt {
         Ok(names)
     }
 
-    /// The packages of libraries that these packages load, with those that they load in turn. `is_used` selects them by name.
+    /// The packages of libraries that these packages load, with those that they load in turn. `is_used`
+    /// selects them by name.
     pub(crate) fn libraries(&self, packages: &[&str], is_used: fn(&str) -> bool) -> Result<Vec<String>> {
         let mut found: Vec<String> = Vec::new();
         let mut next: Vec<String> = packages.iter().map(|name| (*name).to_owned()).collect();

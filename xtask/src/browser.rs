@@ -1,4 +1,5 @@
-//! Chromium with its driver, and an accessibility checker, for the tests of the dashboard of the command line.
+//! Chromium with its driver, and an accessibility checker, for the tests of the dashboard of the command
+//! line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,8 +72,8 @@ pub(crate) fn announcements() -> Result<Vec<String>> {
     wanted.filter_map(|(download, _)| download.announcement().transpose()).collect()
 }
 
-/// The browser as variables of the tests: `CHROMIUM`, `CHROMEDRIVER` and `AXE`. Variables that are set stay. Without a browser and
-/// without apt-get there are none, and the tests leave the page out.
+/// The browser as variables of the tests: `CHROMIUM`, `CHROMEDRIVER` and `AXE`. Variables that are set stay.
+/// Without a browser and without apt-get there are none, and the tests leave the page out.
 pub(crate) fn find() -> Result<Variables> {
     let mut variables = Vec::new();
     if can_fetch() {
@@ -102,7 +103,8 @@ fn can_check() -> bool {
     !is_set("AXE") && find_in_path("npm").is_some()
 }
 
-/// Not the runtime of C, which must be that of the machine, and not the desktop, which a browser without a window does not load.
+/// Not the runtime of C, which must be that of the machine, and not the desktop, which a browser without a
+/// window does not load.
 fn is_used(library: &str) -> bool {
     !matches!(library, "libc6" | "libgcc-s1" | "libgtk-3-0")
 }

@@ -1,5 +1,5 @@
-//! The folder for what the tasks fetch and build, outside the checkout. Entries are created atomically, are named by version
-//! and never change afterwards, so that two checkouts can share them.
+//! The folder for what the tasks fetch and build, outside the checkout. Entries are created atomically, are
+//! named by version and never change afterwards, so that two checkouts can share them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -25,7 +25,8 @@ pub(crate) fn announcement() -> Result<Option<String>> {
         return Ok(None);
     }
     Ok(Some(format!(
-        "Kubernetes' current CRD server, built out of Debian {SUITE}'s packages (270 MB to fetch, 5 GB of disk while \
+        "Kubernetes' current CRD server, built out of Debian {SUITE}'s packages (270 MB to fetch, 5 GB of \
+         disk while \
          building, some minutes on two cores), to {}",
         cache::root()?.join(format!("{PREFIX}VERSION")).display()
     )))
@@ -72,7 +73,8 @@ fn build(apt: &Apt, scratch: &Path, into: &Path) -> Result<()> {
     capture(Command::new(&program).arg("--help")).map(drop)
 }
 
-/// Whether this is a package of Go sources; without cgo the C libraries that some of them name are not needed.
+/// Whether this is a package of Go sources; without cgo the C libraries that some of them name are not
+/// needed.
 fn is_library(package: &str) -> bool {
     package.starts_with("golang-") && package.ends_with("-dev")
 }

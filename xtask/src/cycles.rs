@@ -1,7 +1,7 @@
-//! Import cycles between the modules of a crate, and between its folders. A file is a module, and a module with children is a folder: a
-//! use of any file of it is a use of the folder. Every path from one module to another counts as a use,
-//! outside `cfg(test)`; the `mod` and `pub use` of a parent do not. A path to a name that a module re-exports is a use of the module
-//! that defines it.
+//! Import cycles between the modules of a crate, and between its folders. A file is a module, and a module
+//! with children is a folder: a use of any file of it is a use of the folder. Every path from one module to
+//! another counts as a use, outside `cfg(test)`; the `mod` and `pub use` of a parent do not. A path to a name
+//! that a module re-exports is a use of the module that defines it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -226,7 +226,8 @@ fn all_cycles(uses: &Uses) -> Vec<Vec<Module>> {
     files.into_iter().chain(folders).collect()
 }
 
-/// The cycles between modules with one parent that have files which use files of each other, but for those that a cycle of files is.
+/// The cycles between modules with one parent that have files which use files of each other, but for those
+/// that a cycle of files is.
 fn cycles_of_folders(uses: &Uses, files: &[Vec<Module>]) -> Vec<Vec<Module>> {
     let parents: BTreeSet<&[String]> =
         uses.keys().flat_map(|module| (0..module.len()).map(|at| &module[..at])).collect();

@@ -13,7 +13,8 @@ use crate::tools::{CARGO_CYCLONEDX, CARGO_DENY};
 /// The timeout for fetching the database of vulnerabilities.
 const FETCH_LIMIT: Duration = Duration::from_secs(60);
 
-/// Checks licences, sources and bans, and known vulnerabilities if their database is available. Returns how many checks passed.
+/// Checks licences, sources and bans, and known vulnerabilities if their database is available. Returns how
+/// many checks passed.
 pub(crate) fn check() -> Result<u32> {
     let deny = CARGO_DENY.find()?;
     let checks = ["bans", "licenses", "sources"];
@@ -28,7 +29,8 @@ pub(crate) fn check() -> Result<u32> {
     Ok(4)
 }
 
-/// `cargo xtask advisories`: fails if a dependency has a known vulnerability, and if their database cannot be fetched.
+/// `cargo xtask advisories`: fails if a dependency has a known vulnerability, and if their database cannot be
+/// fetched.
 pub(crate) fn advisories() -> Result<()> {
     run(deny_with(&CARGO_DENY.find()?).args(["check", "advisories"]))
 }
@@ -45,7 +47,8 @@ fn fetched(command: &mut Command) -> Result<bool> {
     Ok(ended.is_some_and(|(status, _)| status.success()))
 }
 
-/// Writes bills of materials of the controller's program and of the command line, in CycloneDX's format, and returns the files.
+/// Writes bills of materials of the controller's program and of the command line, in CycloneDX's format, and
+/// returns the files.
 pub(crate) fn write_bills() -> Result<Vec<PathBuf>> {
     let cyclonedx = CARGO_CYCLONEDX.find()?;
     let folder = top().join("target/sbom");

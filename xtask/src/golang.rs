@@ -1,4 +1,5 @@
-//! Go toolchains from Debian packages, unpacked into a folder of the caller. They build without modules and without network.
+//! Go toolchains from Debian packages, unpacked into a folder of the caller. They build without modules and
+//! without network.
 
 use std::fs;
 use std::path::{Path, PathBuf};

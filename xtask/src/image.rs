@@ -1,5 +1,5 @@
-//! The controller as the `Dockerfile` builds it: one file that needs no libraries of its system. This module builds no
-//! image, and makes no other checks of the program.
+//! The controller as the `Dockerfile` builds it: one file that needs no libraries of its system. This module
+//! builds no image, and makes no other checks of the program.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,8 @@ use crate::process::{capture, run, top};
 /// The name of the program and of its image.
 pub(crate) const PROGRAM: &str = "ordered-controller-manager";
 
-/// Builds it; with `release` by the command of the `Dockerfile`, else without optimizations. Fails unless it is static and runs.
+/// Builds it; with `release` by the command of the `Dockerfile`, else without optimizations. Fails unless it
+/// is static and runs.
 pub(crate) fn build(release: bool) -> Result<PathBuf> {
     build_static("ordereddeployment-controller", PROGRAM, release)
 }
@@ -20,7 +21,8 @@ pub(crate) fn build(release: bool) -> Result<PathBuf> {
 /// Builds a program of a package in the same way.
 pub(crate) fn build_static(package: &str, name: &str, release: bool) -> Result<PathBuf> {
     ensure!(cfg!(target_os = "linux"), "static programs are built on Linux only");
-    // As in the Dockerfile: with an explicit target, the flags do not apply to build scripts and procedural macros.
+    // As in the Dockerfile: with an explicit target, the flags do not apply to build scripts and procedural
+    // macros.
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut cargo = Command::new("cargo");
     cargo.current_dir(top()).stdin(Stdio::null()).env("RUSTFLAGS", "-C target-feature=+crt-static");

@@ -11,7 +11,8 @@ use crate::{programs, suites};
 
 const CLUSTER: &str = "ordereddeployment";
 
-/// Tests that start their own control plane, and so say nothing about the cluster; and those of monitoring, which need Prometheus.
+/// Tests that start their own control plane, and so say nothing about the cluster; and those of monitoring,
+/// which need Prometheus.
 const LEFT_OUT: [&str; 5] = ["chaos::", "chart::installed::", "definitions::", "deletion::", "monitoring::"];
 
 /// `cargo xtask kind VERSION`: starts a cluster of that version, runs the scenarios there, and deletes it.

@@ -1,5 +1,5 @@
-//! Real Kubernetes servers: `KUBEBUILDER_ASSETS` if set, else 1.20 built from Debian's source package, with etcd from
-//! Debian's package. This module builds them and does not start them.
+//! Real Kubernetes servers: `KUBEBUILDER_ASSETS` if set, else 1.20 built from Debian's source package, with
+//! etcd from Debian's package. This module builds them and does not start them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,7 +34,8 @@ pub(crate) fn announcement() -> Result<Option<String>> {
     }
     let place = cache::root()?.join(entry_name());
     Ok(Some(format!(
-        "Kubernetes {VERSION}, built out of Debian {SUITE}'s source package (130 MB to fetch, 3 GB of disk while \
+        "Kubernetes {VERSION}, built out of Debian {SUITE}'s source package (130 MB to fetch, 3 GB of disk \
+         while \
          building, some minutes on two cores), to {}",
         place.display()
     )))
@@ -64,12 +65,14 @@ pub(crate) fn find() -> Result<PathBuf> {
             "That fetches 130 MB of Debian packages, needs 3 GB of disk and some minutes on two cores."
         );
     }
-    cache::entry(&entry_name(), build)
-        .context("cannot build Kubernetes; set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd to do without")
+    cache::entry(&entry_name(), build).context(
+        "cannot build Kubernetes; set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd \
+                  to do without",
+    )
 }
 
-/// A folder with Kubernetes' own tests of the same version: its end-to-end specs, [`SPECS`], and the integration tests of
-/// [`INTEGRATION`], which start ordered-controller-manager.
+/// A folder with Kubernetes' own tests of the same version: its end-to-end specs, [`SPECS`], and the
+/// integration tests of [`INTEGRATION`], which start ordered-controller-manager.
 pub(crate) fn specs() -> Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
     REPLICASET.hash(&mut hasher);
@@ -117,8 +120,8 @@ fn build(into: &Path) -> Result<()> {
 /// Where Debian's packages are unpacked.
 const UNPACKED: &str = "unpacked";
 
-/// The sources and their toolchain. Kubernetes' own makefiles would build and run six generators on the whole tree, and need
-/// make, rsync and jq; all but one of the files that they generate are in the sources already.
+/// The sources and their toolchain. Kubernetes' own makefiles would build and run six generators on the whole
+/// tree, and need make, rsync and jq; all but one of the files that they generate are in the sources already.
 struct Tree {
     go: Go,
     gopath: PathBuf,
@@ -273,8 +276,8 @@ fn packages_for_openapi(top: &Path, folder: &Path, found: &mut BTreeSet<String>)
     Ok(())
 }
 
-/// The vendored reflect2 reads the maps of the runtime as Go had them before 1.18: with it, the API server crashes at the
-/// first custom resource. Debian's package has a version that does not.
+/// The vendored reflect2 reads the maps of the runtime as Go had them before 1.18: with it, the API server
+/// crashes at the first custom resource. Debian's package has a version that does not.
 fn replace_reflect2(source: &Path, unpacked: &Path) -> Result<()> {
     let vendored = source.join("vendor/github.com/modern-go/reflect2");
     fs::remove_dir_all(&vendored).with_context(|| format!("cannot replace {}", vendored.display()))?;

@@ -1,4 +1,5 @@
-//! The lines of the tracked Rust files: of the product, of its tests, and of what proves it. Blank lines and comments count.
+//! The lines of the tracked Rust files: of the product, of its tests, and of what proves it. Blank lines and
+//! comments count.
 
 use std::fs;
 use std::ops::AddAssign;
@@ -70,7 +71,8 @@ fn of(file: &str, text: &str) -> Lines {
     Lines { product: all - tests, tests, proof: 0 }
 }
 
-/// The lines of the modules that only tests have. rustfmt ends a module of a file with a brace at the start of a line.
+/// The lines of the modules that only tests have. rustfmt ends a module of a file with a brace at the start
+/// of a line.
 fn in_tests(text: &str) -> usize {
     let lines: Vec<&str> = text.lines().collect();
     let begins = lines.windows(2).enumerate().filter(|(_, pair)| {

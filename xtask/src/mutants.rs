@@ -1,9 +1,11 @@
-//! Mutants: the controller with one deliberate mistake, which the fault campaign must catch. They show that the oracles work.
+//! Mutants: the controller with one deliberate mistake, which the fault campaign must catch. They show that
+//! the oracles work.
 //!
-//! Each mutant is a patch in `e2e/faults/mutants`, named after the promise that it breaks; a switch enables its mistake. Its
-//! first line names the oracles that must catch it: those of the campaign, or those of the exploration of small clusters. Other mutants
-//! are caught by tests: the line names a crate, a part of their names, and a part of what they print.
-//! All patches are applied to a copy of the checkout, which is built once; the product itself contains none of them.
+//! Each mutant is a patch in `e2e/faults/mutants`, named after the promise that it breaks; a switch enables
+//! its mistake. Its first line names the oracles that must catch it: those of the campaign, or those of the
+//! exploration of small clusters. Other mutants are caught by tests: the line names a crate, a part of their
+//! names, and a part of what they print. All patches are applied to a copy of the checkout, which is built
+//! once; the product itself contains none of them.
 
 pub(crate) mod generated;
 mod mutator;
@@ -29,12 +31,13 @@ const PROGRAMS: [&str; 2] = ["faults-mutants", "explore-mutants"];
 /// The text before the names of the oracles that catch a mutant: of the campaign, and of the exploration.
 const CAUGHT_BY: &str = "Caught by ";
 const FOUND_BY: &str = "Found by exploring, by ";
-/// The text before the crate and the tests that catch a mutant, and the text before a part of what they print.
+/// The text before the crate and the tests that catch a mutant, and the text before a part of what they
+/// print.
 const TESTED_BY: &str = "Found by tests of ";
 const TOLD_BY: &str = ", by: ";
 
-/// `cargo xtask mutants`: builds the mutants and runs the campaign on each given one, or on all, until each of its oracles
-/// has caught it. Returns how many were caught.
+/// `cargo xtask mutants`: builds the mutants and runs the campaign on each given one, or on all, until each
+/// of its oracles has caught it. Returns how many were caught.
 pub(crate) fn hunt(wanted: &[&str]) -> Result<u32> {
     let names = names()?;
     if let Some(unknown) = wanted.iter().find(|name| !names.contains(**name)) {
@@ -106,7 +109,8 @@ fn tree() -> PathBuf {
     top().join("target/mutants/tree")
 }
 
-/// What is built there. Cargo would take what it builds of the copy for that of the checkout, if both were built to one place.
+/// What is built there. Cargo would take what it builds of the copy for that of the checkout, if both were
+/// built to one place.
 fn target() -> PathBuf {
     top().join("target/mutants/target")
 }

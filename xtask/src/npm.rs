@@ -1,4 +1,5 @@
-//! Packages of the npm registry that this machine uses. A package is accepted only with the hash that was reviewed.
+//! Packages of the npm registry that this machine uses. A package is accepted only with the hash that was
+//! reviewed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

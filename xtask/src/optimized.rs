@@ -13,8 +13,8 @@ pub(crate) fn run_with(program: &str, arguments: &[&str]) -> Result<()> {
     run(release_program(program).args(arguments))
 }
 
-/// The part of the campaign that every check runs: every second write of each scenario interrupted once, and random faults.
-/// The program is built already.
+/// The part of the campaign that every check runs: every second write of each scenario interrupted once, and
+/// random faults. The program is built already.
 pub(crate) fn faults_slice() -> Result<()> {
     run(release_program("faults").args(["--slice", "--runs", "6000"]))
 }
@@ -29,7 +29,8 @@ pub(crate) fn bench(arguments: &[&str]) -> Result<()> {
     on_real_servers(&["bench"], "bench", arguments)
 }
 
-/// `cargo xtask specs`: Kubernetes' own tests of Deployments and ReplicaSets. Fails if one fails only with this controller.
+/// `cargo xtask specs`: Kubernetes' own tests of Deployments and ReplicaSets. Fails if one fails only with
+/// this controller.
 pub(crate) fn specs(arguments: &[&str]) -> Result<()> {
     let folder = kubernetes::specs()?;
     let folder = folder.to_string_lossy();

@@ -1,5 +1,5 @@
-//! The files of a release: archives with the programs, their checksums and bills of materials, and the manifest with which
-//! krew installs the plugin.
+//! The files of a release: archives with the programs, their checksums and bills of materials, and the
+//! manifest with which krew installs the plugin.
 
 use std::fmt::Write as _;
 use std::fs;

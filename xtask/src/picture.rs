@@ -1,4 +1,5 @@
-//! The picture in the README: the paused rollout of a real run of the demo, as SVG for light and for dark pages.
+//! The picture in the README: the paused rollout of a real run of the demo, as SVG for light and for dark
+//! pages.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -100,10 +101,12 @@ fn svg(lines: &[&str], palette: &Palette) -> String {
     let height = 2.0 * MARGIN + LINE * pixels(lines.len());
     let Palette { background, text, .. } = palette;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 \
+         {width:.0} {height:.0}\" role=\"img\">\n\
          <title>A rollout that is paused before a pod</title>\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{background}\"/>\n\
-         <g font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" font-size=\"14\" fill=\"{text}\" xml:space=\"preserve\">\n"
+         <g font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" \
+         font-size=\"14\" fill=\"{text}\" xml:space=\"preserve\">\n"
     );
     for (row, line) in lines.iter().enumerate() {
         let y = MARGIN + LINE * (pixels(row) + 0.75);
@@ -146,7 +149,8 @@ mod tests {
 
     #[test]
     fn the_picture_is_the_paused_tree_with_its_colours() {
-        let printed = "Annotated.\nPaused at pause point web-1: 2 of 10\nweb \u{1b}[1;33m‖ paused\u{1b}[0m <&>\n$ kubectl ordered resume web\n";
+        let printed = "Annotated.\nPaused at pause point web-1: 2 of 10\nweb \u{1b}[1;33m‖ paused\u{1b}[0m \
+                       <&>\n$ kubectl ordered resume web\n";
         let lines = paused(printed).unwrap();
         assert_eq!(lines.len(), 1);
         let picture = svg(&lines, &PALETTES[0]);

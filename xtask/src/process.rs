@@ -18,8 +18,9 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The packages of the programs that run with optimizations. Together they need the features of the command line alone, so that
-/// their dependencies, and those of `cargo run --release -- demo`, are compiled once, whichever program is built.
+/// The packages of the programs that run with optimizations. Together they need the features of the command
+/// line alone, so that their dependencies, and those of `cargo run --release -- demo`, are compiled once,
+/// whichever program is built.
 pub(crate) const OPTIMIZED: [&str; 3] = ["kubectl-ordered", "faults", "explore"];
 
 /// Builds programs with optimizations, into `target/release`, with the features that these packages need.
@@ -67,7 +68,8 @@ fn output(command: &mut Command) -> Result<Output> {
     Ok(output)
 }
 
-/// Runs a command for at most that time. Returns whether it succeeded and what it printed; `None` if it was stopped.
+/// Runs a command for at most that time. Returns whether it succeeded and what it printed; `None` if it was
+/// stopped.
 pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<Option<(ExitStatus, String)>> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     let mut child = child.with_context(|| format!("cannot start {}", describe(command)))?;

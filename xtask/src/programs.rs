@@ -1,5 +1,5 @@
-//! Programs that the checks use: from a variable or from PATH, else fetched into the cache. None of them sends requests to a cluster by
-//! itself, and none becomes a login shell.
+//! Programs that the checks use: from a variable or from PATH, else fetched into the cache. None of them
+//! sends requests to a cluster by itself, and none becomes a login shell.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -194,7 +194,8 @@ mod tests {
 
     #[test]
     fn major_and_minor_are_read_from_the_client_version() {
-        let said = "{\n  \"clientVersion\": {\n    \"major\": \"1\",\n    \"gitVersion\": \"v1.32.4-dispatcher\"\n  }\n}";
+        let said = "{\n  \"clientVersion\": {\n    \"major\": \"1\",\n    \"gitVersion\": \
+                    \"v1.32.4-dispatcher\"\n  }\n}";
         assert_eq!(parse(said), Some((1, 32)));
         assert_eq!(parse("{}"), None);
     }

@@ -1,4 +1,5 @@
-//! Publishes the image and the chart of a release, both signed. Log in first, with docker: Helm and cosign use its login.
+//! Publishes the image and the chart of a release, both signed. Log in first, with docker: Helm and cosign
+//! use its login.
 
 use std::ffi::OsString;
 use std::fs;
@@ -31,9 +32,10 @@ pub(crate) fn builder() -> Result<()> {
     BUILDER.iter().try_for_each(|(name, image)| output(name, &with_digest(image)?))
 }
 
-/// `cargo xtask release image TAG REGISTRY`: builds the image for both architectures, pushes it and signs it. The image has
-/// the version as its tag, without the `v`: the chart's `appVersion` selects it. The images that it is built from are looked up
-/// once, so that both architectures use the same ones; the provenance names their digests.
+/// `cargo xtask release image TAG REGISTRY`: builds the image for both architectures, pushes it and signs it.
+/// The image has the version as its tag, without the `v`: the chart's `appVersion` selects it. The images
+/// that it is built from are looked up once, so that both architectures use the same ones; the provenance
+/// names their digests.
 pub(crate) fn image(tag: &str, registry: &str) -> Result<()> {
     package::check_tag(tag)?;
     let dockerfile = fs::read_to_string(top().join("Dockerfile")).context("cannot read the Dockerfile")?;

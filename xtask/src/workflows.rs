@@ -1,4 +1,5 @@
-//! The rules of the workflows in `.github/workflows`: what they run is pinned, and only a tested commit is published.
+//! The rules of the workflows in `.github/workflows`: what they run is pinned, and only a tested commit is
+//! published.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::{OrderedDeployment, OrderedReplicaSet};
 
-/// Deleting a definition deletes all its objects, and the garbage collector their pods. Helm keeps it where it would
-/// remove it with a release (<https://helm.sh/docs/howto/charts_tips_and_tricks/>), and Argo CD does not prune it
-/// (<https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/>).
+/// Deleting a definition deletes all its objects, and the garbage collector their pods. Helm keeps it where
+/// it would remove it with a release (<https://helm.sh/docs/howto/charts_tips_and_tricks/>), and Argo CD does
+/// not prune it (<https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/>).
 const KEPT: [(&str, &str); 2] =
     [("argocd.argoproj.io/sync-options", "Prune=false"), ("helm.sh/resource-policy", "keep")];
 
@@ -40,8 +40,9 @@ fn finished(crd: CustomResourceDefinition) -> CustomResourceDefinition {
 fn visit(value: &mut Value) {
     match value {
         Value::Object(object) => {
-            // The generator marks every optional field with it. Without it a server prunes a null, or puts the default
-            // in its place, before the rules run: in a rule, `has()` is then the only question to ask.
+            // The generator marks every optional field with it. Without it a server prunes a null, or puts
+            // the default in its place, before the rules run: in a rule, `has()` is then the only question to
+            // ask.
             if object.get("nullable") == Some(&Value::Bool(true)) {
                 object.remove("nullable");
             }
@@ -53,8 +54,8 @@ fn visit(value: &mut Value) {
             if object.get("default").is_some_and(|default| default == "") {
                 object.remove("default");
             }
-            // Servers as old as 1.20 do not check the format, and store what our types cannot hold: one such object
-            // would end every list of them all.
+            // Servers as old as 1.20 do not check the format, and store what our types cannot hold: one such
+            // object would end every list of them all.
             if object.get("format").is_some_and(|format| format == "int32") {
                 object.entry("minimum").or_insert_with(|| i32::MIN.into());
                 object.entry("maximum").or_insert_with(|| i32::MAX.into());

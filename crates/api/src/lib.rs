@@ -1,5 +1,5 @@
-//! The API of `ordereddeployment.io/v1alpha1`: its kinds, every name a user types or sees, validation, and the
-//! `CustomResourceDefinition`s made from them.
+//! The API of `ordereddeployment.io/v1alpha1`: its kinds, every name a user types or sees, validation, and
+//! the `CustomResourceDefinition`s made from them.
 //!
 //! This crate describes; it never decides, talks to a server or reads a clock.
 

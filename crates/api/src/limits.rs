@@ -1,5 +1,6 @@
 //! The limits of the lists, maps and texts of a status. The schema has them, and
-//! [`OrderedDeploymentStatus::limit`](crate::OrderedDeploymentStatus::limit) keeps them where an API server does not.
+//! [`OrderedDeploymentStatus::limit`](crate::OrderedDeploymentStatus::limit) keeps them where an API server
+//! does not.
 
 /// The longest name, UID or hash.
 pub const NAME: usize = 253;
@@ -19,7 +20,8 @@ pub const SELECTOR: usize = 400_000;
 pub const CONDITIONS: usize = 16;
 /// The most passed pause points in each of the two lists.
 pub const PASSED: usize = 1024;
-/// The most pause points ahead: 64 marks, one that stands for the others, 32 declared points, and the groups of nodes of one of them.
+/// The most pause points ahead: 64 marks, one that stands for the others, 32 declared points, and the groups
+/// of nodes of one of them.
 pub const POINTS: usize = 1024;
 /// The most sets with stored sizes.
 pub const SIZES: usize = 1024;

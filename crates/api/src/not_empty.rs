@@ -19,7 +19,10 @@ mod tests {
 
     #[test]
     fn an_empty_text_is_stored_as_a_dash() {
-        let passed = |uid: &str| json!({"id": "a@1", "by": "Resume", "podUID": uid, "resumedAt": "2030-01-01T00:00:00Z"});
+        let passed = |uid: &str| {
+            json!({"id": "a@1", "by": "Resume", "podUID": uid,
+            "resumedAt": "2030-01-01T00:00:00Z"})
+        };
         for stored in ["", "-"] {
             let read: crate::Passed = serde_json::from_value(passed(stored)).unwrap();
             assert_eq!(read.pod_uid, "");

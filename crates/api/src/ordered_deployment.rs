@@ -25,7 +25,8 @@ use crate::{
     shortname = "od",
     category = "all",
     namespaced,
-    doc = "A Deployment in which you choose the order in which pods are deleted, and the pods at which a rollout pauses.",
+    doc = "A Deployment in which you choose the order in which pods are deleted, and the pods at which a \
+           rollout pauses.",
     status = "OrderedDeploymentStatus",
     derive = "PartialEq",
     scale(
@@ -88,8 +89,8 @@ pub struct OrderedDeploymentSpec {
     #[serde(default = "ten")]
     #[schemars(range(min = 0))]
     pub revision_history_limit: i32,
-    /// The number of seconds without progress after which a rollout is considered failed. The time while the rollout is paused
-    /// does not count.
+    /// The number of seconds without progress after which a rollout is considered failed. The time while the
+    /// rollout is paused does not count.
     #[serde(default = "ten_minutes")]
     #[schemars(range(min = 0))]
     pub progress_deadline_seconds: i32,
@@ -150,7 +151,8 @@ impl Strategy {
         self.pause_points.iter().flatten()
     }
 
-    /// The node label by which a rollout groups the pods of one delete priority, if a pause point declares one.
+    /// The node label by which a rollout groups the pods of one delete priority, if a pause point declares
+    /// one.
     #[must_use]
     pub fn node_group_label(&self) -> Option<&str> {
         self.points().find_map(|point| point.between_node_groups.as_deref())
@@ -234,8 +236,8 @@ pub struct NodePriority {
     /// The delete priority of the matching pods. Pods with a higher value are deleted first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// The pod deletion cost of the matching pods. Pods with a lower value are deleted first, after unassigned, pending and
-    /// unready pods.
+    /// The pod deletion cost of the matching pods. Pods with a lower value are deleted first, after
+    /// unassigned, pending and unready pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_cost: Option<i32>,
 }
@@ -293,7 +295,8 @@ impl OrderedDeploymentSpec {
         }
     }
 
-    /// `maxUnavailable` in pods: rounded down, at most `replicas`, and 1 where surge and this one would both round to
+    /// `maxUnavailable` in pods: rounded down, at most `replicas`, and 1 where surge and this one would both
+    /// round to
     /// 0. Under Recreate it is `replicas`: the floor is 0.
     #[must_use]
     pub fn max_unavailable(&self) -> i64 {

@@ -1,7 +1,8 @@
 //! The kind `OrderedReplicaSet`: the pods of one template of an `OrderedDeployment`.
 //!
-//! It is not an apps/v1 `ReplicaSet`, since kube-controller-manager acts on every one of those. The controller of its
-//! `OrderedDeployment` moves its pods; the size in its spec is published for PodDisruptionBudgets and people.
+//! It is not an apps/v1 `ReplicaSet`, since kube-controller-manager acts on every one of those. The
+//! controller of its `OrderedDeployment` moves its pods; the size in its spec is published for
+//! PodDisruptionBudgets and people.
 
 #![allow(clippy::duplicated_attributes, reason = "each printcolumn of the derive repeats its keys")]
 

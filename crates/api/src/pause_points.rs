@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{LabelSelector, Round, parse_pause_duration, resolve, rules, schema};
 
-/// A pause point of every rollout. It has exactly one of `afterUpdated`, `beforePriority`, `beforeNodes` and `betweenNodeGroups`.
+/// A pause point of every rollout. It has exactly one of `afterUpdated`, `beforePriority`, `beforeNodes` and
+/// `betweenNodeGroups`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -21,8 +22,8 @@ pub struct DeclaredPausePoint {
     /// The name of the pause point, unique in this list. A resume names it: `<name>@<revision>`.
     #[schemars(length(max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// Pause when so many updated pods are available: a number, or a percentage of `replicas` rounded up, and at most
-    /// `replicas` - 1. Until the point is passed, no more updated pods exist.
+    /// Pause when so many updated pods are available: a number, or a percentage of `replicas` rounded up, and
+    /// at most `replicas` - 1. Until the point is passed, no more updated pods exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::after_updated")]
     pub after_updated: Option<IntOrString>,
@@ -32,24 +33,27 @@ pub struct DeclaredPausePoint {
     /// Pause before the first pod on a node with these labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_nodes: Option<LabelSelector>,
-    /// The key of a node label, such as `topology.kubernetes.io/zone`. Among pods of the same delete priority, a rollout replaces
-    /// the pods of one value of the label after those of another, in the order of the values and pods without the label last. It
-    /// pauses before the first pod of each value, except the value where it begins.
+    /// The key of a node label, such as `topology.kubernetes.io/zone`. Among pods of the same delete
+    /// priority, a rollout replaces the pods of one value of the label after those of another, in the order
+    /// of the values and pods without the label last. It pauses before the first pod of each value, except
+    /// the value where it begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = 317),
         regex(pattern = "^([-a-zA-Z0-9.]+/)?[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$")
     )]
     pub between_node_groups: Option<String>,
-    /// How long the rollout is paused, as a Go duration (`10m`) of at most 20 characters. Without it, until the rollout is resumed.
+    /// How long the rollout is paused, as a Go duration (`10m`) of at most 20 characters. Without it, until
+    /// the rollout is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 20), regex(pattern = "^([0-9]{1,6}([.][0-9]*)?(ns|us|ms|s|m|h))+$"))]
     pub duration: Option<String>,
 }
 
 impl DeclaredPausePoint {
-    /// How many updated pods `afterUpdated` lets exist with so many replicas: at most `replicas` - 1, so that old pods are left. One
-    /// replica is updated beside an old one, if there is a surge. `None` if it is another kind of point.
+    /// How many updated pods `afterUpdated` lets exist with so many replicas: at most `replicas` - 1, so that
+    /// old pods are left. One replica is updated beside an old one, if there is a surge. `None` if it is
+    /// another kind of point.
     #[must_use]
     pub fn limit(&self, replicas: i32, surge: i64) -> Option<i64> {
         let most = if replicas == 1 { surge.min(1) } else { i64::from(replicas) - 1 };

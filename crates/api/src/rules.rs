@@ -1,5 +1,6 @@
-//! The validation rules that a schema cannot say, as CEL for the API server. [`crate::validate`] checks the same rules in
-//! Rust, for servers older than CEL (Kubernetes 1.25), with the same messages; a test holds the two together.
+//! The validation rules that a schema cannot say, as CEL for the API server. [`crate::validate`] checks the
+//! same rules in Rust, for servers older than CEL (Kubernetes 1.25), with the same messages; a test holds the
+//! two together.
 
 use kube::core::cel::Rule;
 
@@ -74,8 +75,10 @@ pub(crate) const ROLLING_UPDATE_WITH_RECREATE: NamedRule = NamedRule {
 };
 
 pub(crate) const AFTER_UPDATED_WITH_RECREATE: NamedRule = NamedRule {
-    cel: "self.type == 'RollingUpdate' || !has(self.pausePoints) || !self.pausePoints.exists(p, has(p.afterUpdated))",
-    message: "afterUpdated must not be given when the strategy's type is Recreate: it creates updated pods last",
+    cel: "self.type == 'RollingUpdate' || !has(self.pausePoints) || !self.pausePoints.exists(p, \
+          has(p.afterUpdated))",
+    message: "afterUpdated must not be given when the strategy's type is Recreate: it creates updated pods \
+              last",
 };
 
 pub(crate) const ONE_NODE_GROUP_POINT: NamedRule = NamedRule {
@@ -84,26 +87,30 @@ pub(crate) const ONE_NODE_GROUP_POINT: NamedRule = NamedRule {
 };
 
 pub(crate) const POINT_KIND: NamedRule = NamedRule {
-    cel: "(has(self.afterUpdated) ? 1 : 0) + (has(self.beforePriority) ? 1 : 0) + (has(self.beforeNodes) ? 1 : 0) + \
+    cel: "(has(self.afterUpdated) ? 1 : 0) + (has(self.beforePriority) ? 1 : 0) + (has(self.beforeNodes) ? 1 \
+          : 0) + \
           (has(self.betweenNodeGroups) ? 1 : 0) == 1",
-    message: "a pause point has exactly one of afterUpdated, beforePriority, beforeNodes and betweenNodeGroups",
+    message: "a pause point has exactly one of afterUpdated, beforePriority, beforeNodes and \
+              betweenNodeGroups",
 };
 
 pub(crate) const POINT_NODES_EMPTY: NamedRule = NamedRule {
-    cel: "!has(self.beforeNodes) || (has(self.beforeNodes.matchLabels) && size(self.beforeNodes.matchLabels) > 0) || \
+    cel: "!has(self.beforeNodes) || (has(self.beforeNodes.matchLabels) && size(self.beforeNodes.matchLabels) \
+          > 0) || \
           (has(self.beforeNodes.matchExpressions) && size(self.beforeNodes.matchExpressions) > 0)",
     message: "beforeNodes must not be empty: it would select every node",
 };
 
-// The schema's `pattern` and `maxLength` keep out what overflows `duration()`: a server would answer with its own error.
+// The schema's `pattern` and `maxLength` keep out what overflows `duration()`: a server would answer with its
+// own error.
 pub(crate) const POINT_DURATION: NamedRule = NamedRule {
     cel: "!has(self.duration) || \
           (duration(self.duration) > duration('0s') && duration(self.duration) <= duration('876000h'))",
     message: "duration must be longer than 0s and at most 876000h",
 };
 
-// Not in CEL. A server reckons with 3 MB for each value that is an integer or a string. To convert 32 of them costs more than a
-// rule may cost, and to collect them for `isSorted()` a hundred times as much.
+// Not in CEL. A server reckons with 3 MB for each value that is an integer or a string. To convert 32 of them
+// costs more than a rule may cost, and to collect them for `isSorted()` a hundred times as much.
 pub(crate) const POINT_NUMBERS_DECREASE: &str =
     "the numbers of afterUpdated must not decrease from one pause point to the next";
 
@@ -115,7 +122,8 @@ pub(crate) const POINT_NAME_RESERVED: &str =
     "choose another name: more stands for the marks beyond those that a status keeps";
 pub(crate) const POINT_NAME_TWICE: &str = "another pause point has the same name";
 
-// The schema's `pattern` checks the strings. `string()` asks no type: evaluators outside the server know no `type()`.
+// The schema's `pattern` checks the strings. `string()` asks no type: evaluators outside the server know no
+// `type()`.
 pub(crate) const MAX_SURGE: NamedRule = NamedRule {
     cel: "string(self.maxSurge).matches('^[0-9]+%$') || \
           (string(self.maxSurge).matches('^[0-9]{1,10}$') && int(string(self.maxSurge)) <= 2147483647)",
@@ -124,7 +132,8 @@ pub(crate) const MAX_SURGE: NamedRule = NamedRule {
 
 pub(crate) const MAX_UNAVAILABLE: NamedRule = NamedRule {
     cel: "string(self.maxUnavailable).matches('^0*(100|[0-9]?[0-9])%$') || \
-          (string(self.maxUnavailable).matches('^[0-9]{1,10}$') && int(string(self.maxUnavailable)) <= 2147483647)",
+          (string(self.maxUnavailable).matches('^[0-9]{1,10}$') && int(string(self.maxUnavailable)) <= \
+          2147483647)",
     message: "maxUnavailable must be an integer from 0 to 2147483647 or a percentage from 0% to 100%",
 };
 
@@ -139,9 +148,11 @@ pub(crate) const NODE_RULE_GRANT: NamedRule = NamedRule {
 };
 
 pub(crate) const NODE_RULE_EMPTY: NamedRule = NamedRule {
-    cel: "(has(self.nodeSelector) && ((has(self.nodeSelector.matchLabels) && size(self.nodeSelector.matchLabels) > 0) || \
+    cel: "(has(self.nodeSelector) && ((has(self.nodeSelector.matchLabels) && \
+          size(self.nodeSelector.matchLabels) > 0) || \
           (has(self.nodeSelector.matchExpressions) && size(self.nodeSelector.matchExpressions) > 0))) || \
-          has(self.unschedulable) || has(self.unassigned) || (has(self.taintKeys) && size(self.taintKeys) > 0)",
+          has(self.unschedulable) || has(self.unassigned) || (has(self.taintKeys) && size(self.taintKeys) > \
+          0)",
     message: "a node rule needs at least one of nodeSelector, unschedulable, taintKeys and unassigned",
 };
 

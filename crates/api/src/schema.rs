@@ -1,7 +1,7 @@
 //! Hand-written pieces of the `OpenAPI` schema: those that a type cannot say.
 //!
-//! Whatever a CEL rule reads is declared and bounded here: a server refuses a rule that it cannot type-check or
-//! whose worst case costs too much.
+//! Whatever a CEL rule reads is declared and bounded here: a server refuses a rule that it cannot type-check
+//! or whose worst case costs too much.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
@@ -10,7 +10,8 @@ use crate::limits;
 /// `template`: declared only as far as rules read it; everything else passes through untouched.
 pub(crate) fn template(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
-        "description": "The pods' template, as in a Deployment. Fields unknown to this version are carried through untouched.",
+        "description": "The pods' template, as in a Deployment. Fields unknown to this version are carried \
+                        through untouched.",
         "type": "object",
         "required": ["spec"],
         "x-kubernetes-preserve-unknown-fields": true,
@@ -69,7 +70,9 @@ fn int_or_percent(description: &str) -> Schema {
 /// `afterUpdated`: at least one pod.
 pub(crate) fn after_updated(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
-        "description": "Pause when so many updated pods are available: a number, or a percentage of `replicas` rounded up, and at most `replicas` - 1. Until the point is passed, no more updated pods exist.",
+        "description": "Pause when so many updated pods are available: a number, or a percentage of \
+                        `replicas` rounded up, and at most `replicas` - 1. Until the point is passed, no \
+                        more updated pods exist.",
         "x-kubernetes-int-or-string": true,
         "pattern": "^0*([1-9][0-9]?|100)%$",
         "minimum": 1,

@@ -1,5 +1,5 @@
-//! The status of an `OrderedDeployment`. No field of it is required, else the status patch that resumes a rollout
-//! would be refused on a fresh object.
+//! The status of an `OrderedDeployment`. No field of it is required, else the status patch that resumes a
+//! rollout would be refused on a fresh object.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::names::HISTORY;
 use crate::{limits, not_empty, schema, time};
 
-/// The observed state, and the state that survives a restart of the controller: the rollout, its hold, and the pause points
-/// that it has passed.
+/// The observed state, and the state that survives a restart of the controller: the rollout, its hold, and
+/// the pause points that it has passed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 // Tools that wait (kstatus) take an object without any status for one that is done.
@@ -55,20 +55,21 @@ pub struct OrderedDeploymentStatus {
     /// The pause point that the rollout is paused at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
-    /// The pause point that the rollout cannot reach, since only unavailable pods at or behind it could be deleted. This ends
-    /// without a resume, once the next pod can be deleted.
+    /// The pause point that the rollout cannot reach, since only unavailable pods at or behind it could be
+    /// deleted. This ends without a resume, once the next pod can be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Blocked>,
     /// The pause points that this rollout has passed, each once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::PASSED))]
     pub passed: Option<Vec<Passed>>,
-    /// A request to resume the rollout, written by a client: the id of the hold, or of `blocked` while the condition `Stalled`
-    /// has the reason `Blocked`, or `*@revision` for all pause points of the rollout.
+    /// A request to resume the rollout, written by a client: the id of the hold, or of `blocked` while the
+    /// condition `Stalled` has the reason `Blocked`, or `*@revision` for all pause points of the rollout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::ID))]
     pub resume_requested: Option<String>,
-    /// Read only, from controllers before version 0.2: the declared pause points that this rollout has passed.
+    /// Read only, from controllers before version 0.2: the declared pause points that this rollout has
+    /// passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::PASSED))]
     pub passed_points: Option<Vec<PassedPoint>>,
@@ -78,7 +79,8 @@ pub struct OrderedDeploymentStatus {
     /// A request to start an aborted rollout again, written by a client: the aborted revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_requested: Option<i64>,
-    /// The rollout was aborted: the pods are rolled back to an earlier revision, although the spec has the template of the aborted one.
+    /// The rollout was aborted: the pods are rolled back to an earlier revision, although the spec has the
+    /// template of the aborted one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted: Option<Aborted>,
     /// Read only, from controllers before version 0.2: the sizes of the sets while `spec.paused` is set.
@@ -99,14 +101,16 @@ pub struct Rollout {
     /// The `pod-template-hash` of its template.
     #[schemars(length(max = limits::NAME))]
     pub template_hash: String,
-    /// The number of replicas whose sizes were last reached, also in `scaling`. Controllers before version 0.2 require it.
+    /// The number of replicas whose sizes were last reached, also in `scaling`. Controllers before version
+    /// 0.2 require it.
     #[serde(default)]
     pub replicas: i32,
     /// The pause points ahead, as they were first seen. Absent: none was looked for yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::POINTS))]
     pub points: Option<Vec<AheadPoint>>,
-    /// With `betweenNodeGroups`: the group of nodes before which the rollout does not pause. Absent: none was looked for yet.
+    /// With `betweenNodeGroups`: the group of nodes before which the rollout does not pause. Absent: none was
+    /// looked for yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_groups: Option<NodeGroups>,
     /// The last revision that served before this rollout. An abort rolls back to it.
@@ -132,8 +136,8 @@ pub struct Rollout {
 
 /// A pause point ahead of the rollout, as it was first seen.
 ///
-/// A declared point with `afterUpdated` has only an id: its number is that of the spec. A place in the order has a limit, a mark on a pod
-/// also a side. The limit outlives the pods.
+/// A declared point with `afterUpdated` has only an id: its number is that of the spec. A place in the order
+/// has a limit, a mark on a pod also a side. The limit outlives the pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AheadPoint {
@@ -151,7 +155,8 @@ pub struct AheadPoint {
     pub seconds: Option<i64>,
 }
 
-/// The group of nodes before which a rollout does not pause, because the first one since a revision served begins there.
+/// The group of nodes before which a rollout does not pause, because the first one since a revision served
+/// begins there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeGroups {
     /// The key of the node label.
@@ -164,7 +169,8 @@ pub struct NodeGroups {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::NAME))]
     pub group: Option<String>,
-    /// How many old pods there are. Absent once the rollout deletes one, or there are fewer: then it stays this group.
+    /// How many old pods there are. Absent once the rollout deletes one, or there are fewer: then it stays
+    /// this group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<i32>,
 }
@@ -255,7 +261,8 @@ pub struct HistoryEntry {
     #[serde(deserialize_with = "time::stored")]
     #[schemars(with = "String", extend("format" = "date-time", "maxLength" = limits::TIME))]
     pub at: Time,
-    /// Why, as a message. It never names a person: the API server does not tell the controller who wrote a request.
+    /// Why, as a message. It never names a person: the API server does not tell the controller who wrote a
+    /// request.
     #[schemars(length(max = limits::REASON))]
     pub reason: String,
 }
@@ -347,8 +354,8 @@ pub enum PausePoint {
     After,
 }
 
-/// A pause point that a rollout cannot reach: the deletion of the next pod would leave too few available pods, and the only
-/// unavailable old pods are at or behind the pause point.
+/// A pause point that a rollout cannot reach: the deletion of the next pod would leave too few available
+/// pods, and the only unavailable old pods are at or behind the pause point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Blocked {
@@ -405,7 +412,8 @@ pub struct PassedPoint {
     /// Its name.
     #[schemars(length(max = limits::NAME))]
     pub name: String,
-    /// With `betweenNodeGroups`: the value of the node label whose pods may be deleted. Absent for pods without the label.
+    /// With `betweenNodeGroups`: the value of the node label whose pods may be deleted. Absent for pods
+    /// without the label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::NAME))]
     pub group: Option<String>,
@@ -476,8 +484,8 @@ impl OrderedDeploymentStatus {
         self.passed.iter().flatten().find(|passed| passed.id == id).map(|passed| passed.by)
     }
 
-    /// Whether this rollout has passed the pause point of that name: of a pod, or `<name>.<group>` or `<name>` of a declared one. A point
-    /// that was removed since and came back is another one.
+    /// Whether this rollout has passed the pause point of that name: of a pod, or `<name>.<group>` or
+    /// `<name>` of a declared one. A point that was removed since and came back is another one.
     #[must_use]
     pub fn has_passed(&self, name: &str) -> bool {
         let last = self

@@ -13,11 +13,12 @@ use serde_json::{Map, Value, json};
 
 use crate::names::label::POD_TEMPLATE_HASH;
 
-/// A pod template as the user wrote it. Raw JSON, so that a field this build has never heard of reaches the pod.
+/// A pod template as the user wrote it. Raw JSON, so that a field this build has never heard of reaches the
+/// pod.
 ///
-/// It is kept as compact text, compressed where it is long, with a hash of its canonical form; clones share it. A template of
-/// 20 KB takes 90 KB as a tree, and every revision of every object has one. Revisions differ little:
-/// [`share`](Self::share) keeps only the difference.
+/// It is kept as compact text, compressed where it is long, with a hash of its canonical form; clones share
+/// it. A template of 20 KB takes 90 KB as a tree, and every revision of every object has one. Revisions
+/// differ little: [`share`](Self::share) keeps only the difference.
 #[derive(Clone, PartialEq)]
 pub struct Template(Arc<Packed>);
 
@@ -29,7 +30,8 @@ struct Packed {
     canonical: u128,
     /// The same, 64 bits: the begin of a [`template_hash`].
     short: u64,
-    /// Whether [`Template::without_hash`] changes it. Known without parsing: it is asked for in every decision.
+    /// Whether [`Template::without_hash`] changes it. Known without parsing: it is asked for in every
+    /// decision.
     changes_without_hash: bool,
     /// What validation reads, once it has: every decision asks for it.
     validated: OnceLock<Box<Validated>>,
@@ -169,8 +171,9 @@ impl Template {
         is_equal
     }
 
-    /// Keeps no second copy of what another has: nothing where both are written the same, else the difference, where that takes
-    /// less than half. The other stays in memory for as long as this: it is to be one that is kept anyway.
+    /// Keeps no second copy of what another has: nothing where both are written the same, else the
+    /// difference, where that takes less than half. The other stays in memory for as long as this: it is to
+    /// be one that is kept anyway.
     pub fn share(&mut self, other: &Self) {
         if self.share_equal(other) {
             return;
@@ -257,7 +260,8 @@ impl<'de> Deserialize<'de> for Template {
     }
 }
 
-/// FNV-1a, 128 bits: stable over versions, and wide enough that equal hashes of different templates need not be feared.
+/// FNV-1a, 128 bits: stable over versions, and wide enough that equal hashes of different templates need not
+/// be feared.
 fn fnv128(bytes: impl Iterator<Item = u8>) -> u128 {
     bytes.fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |hash, byte| {
         (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
@@ -272,8 +276,9 @@ fn fnv64(begun: u64, bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(begun, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// The canonical form in which revisions are compared: without nulls and without `metadata.creationTimestamp`, keys in
-/// byte order. Tools write both differently for one and the same template.
+/// The canonical form in which revisions are compared: without nulls and without
+/// `metadata.creationTimestamp`, keys in byte order. Tools write both differently for one and the same
+/// template.
 #[must_use]
 pub fn canonical(template: &Value) -> Value {
     let mut template = without_nulls(template);
@@ -300,7 +305,8 @@ fn without_nulls(value: &Value) -> Value {
 }
 
 /// The value of the `pod-template-hash` label: ten characters that make up no words, after Kubernetes'
-/// `SafeEncodeString`. `collisions` is `status.collisionCount`, which tells apart two templates of the same hash.
+/// `SafeEncodeString`. `collisions` is `status.collisionCount`, which tells apart two templates of the same
+/// hash.
 #[must_use]
 pub fn template_hash(template: &Template, collisions: i32) -> String {
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -316,8 +322,9 @@ pub fn template_hash(template: &Template, collisions: i32) -> String {
     encoded
 }
 
-/// What a set remembers of a template that is equal to its own though it is spelled differently: a hash of both, so that it
-/// is void once the template of the set is edited. Both come without the `pod-template-hash` label.
+/// What a set remembers of a template that is equal to its own though it is spelled differently: a hash of
+/// both, so that it is void once the template of the set is edited. Both come without the `pod-template-hash`
+/// label.
 ///
 /// FNV-1a, 128 bits: equal hashes of different templates would silently skip a rollout.
 #[must_use]

@@ -5,9 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// Parses a time as a server writes it. A time out of range is the first or the last timestamp: servers accept times up to
-/// the end of the year 9999, and write years of more than four digits, which RFC 3339 does not allow. `None`: the text is
-/// not a time.
+/// Parses a time as a server writes it. A time out of range is the first or the last timestamp: servers
+/// accept times up to the end of the year 9999, and write years of more than four digits, which RFC 3339 does
+/// not allow. `None`: the text is not a time.
 #[must_use]
 pub fn parse_time(text: &str) -> Option<Timestamp> {
     if let Ok(time) = text.parse() {
@@ -24,9 +24,9 @@ pub fn parse_time(text: &str) -> Option<Timestamp> {
     (is_plausible && is_far).then_some(bound)
 }
 
-/// Decodes a stored time. Schemas accept some texts that are not times, and lists (the API server does not check the type
-/// where a format is set), and one status that cannot be decoded would hide all others of its list. Such a time is the last
-/// timestamp: it ends no hold and no deadline.
+/// Decodes a stored time. Schemas accept some texts that are not times, and lists (the API server does not
+/// check the type where a format is set), and one status that cannot be decoded would hide all others of its
+/// list. Such a time is the last timestamp: it ends no hold and no deadline.
 pub(crate) fn stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
     Ok(time(&Value::deserialize(deserializer)?))
 }

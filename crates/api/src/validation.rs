@@ -1,5 +1,5 @@
-//! The rules of [`crate::rules`] in Rust, for servers that evaluate no CEL. The messages are the same. Two rules are only here: their
-//! price in CEL is too high.
+//! The rules of [`crate::rules`] in Rust, for servers that evaluate no CEL. The messages are the same. Two
+//! rules are only here: their price in CEL is too high.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,7 +17,8 @@ const MOST_POINTS: usize = 32;
 /// The name that no declared point may have.
 const MORE: &str = "more";
 
-/// The bounds of a pause point's duration in the schema: the whole text, and the digits before a unit or a point.
+/// The bounds of a pause point's duration in the schema: the whole text, and the digits before a unit or a
+/// point.
 const DURATION_LENGTH: usize = 20;
 const DURATION_DIGITS: usize = 6;
 
@@ -135,7 +136,8 @@ fn bounds_of(found: &mut Found, bounds: &RollingUpdate) {
     );
 }
 
-/// Parses the pause points that an annotation of a plain Deployment declares: a list as in `spec.strategy.pausePoints`, in JSON.
+/// Parses the pause points that an annotation of a plain Deployment declares: a list as in
+/// `spec.strategy.pausePoints`, in JSON.
 ///
 /// `afterUpdated` is refused: the Deployment controller decides how many updated pods exist.
 ///
@@ -146,7 +148,8 @@ pub fn parse_pause_points(text: &str) -> Result<Vec<DeclaredPausePoint>, String>
         serde_json::from_str(text).map_err(|error| format!("give a JSON list of pause points: {error}"))?;
     if let Some(point) = points.iter().find(|point| point.after_updated.is_some()) {
         return Err(format!(
-            "{}: a Deployment cannot pause by afterUpdated, since its controller decides how many updated pods exist",
+            "{}: a Deployment cannot pause by afterUpdated, since its controller decides how many updated \
+             pods exist",
             point.name
         ));
     }
@@ -208,7 +211,8 @@ fn pause_point(found: &mut Found, field: &str, point: &DeclaredPausePoint) {
     let message = "must be the key of a label, such as topology.kubernetes.io/zone";
     found.check(label.is_none_or(is_label_key), &format!("{field}.betweenNodeGroups"), message);
     if let Some(duration) = point.duration.as_deref() {
-        let message = "must be a duration such as 10m, of at most 20 characters and with at most 6 digits before a unit";
+        let message = "must be a duration such as 10m, of at most 20 characters and with at most 6 digits \
+                       before a unit";
         let is_bounded = is_bounded_duration(duration);
         found.check(is_bounded, &format!("{field}.duration"), message);
         let lasts = parse_pause_duration(duration).is_some();

@@ -84,11 +84,13 @@ fn a_status_beyond_its_limits_is_cut_to_them_once() {
         .collect();
     let entry = json!({"action": "Held", "id": text, "revision": 1, "at": time, "reason": text});
     let mut status: OrderedDeploymentStatus = serde_json::from_value(json!({
-        "selector": "x".repeat(500_000), "conditions": conditions, "passed": passed, "history": vec![entry; 100], "blocked": {"id": text, "since": time},
+        "selector": "x".repeat(500_000), "conditions": conditions, "passed": passed,
+        "history": vec![entry; 100], "blocked": {"id": text, "since": time},
         "rollout": {"revision": 1, "templateHash": text, "points": points,
                     "from": {"revision": 1, "templateHash": text}},
         "aborted": {"revision": 1, "to": 1, "templateHash": text, "at": time, "reason": text},
-        "hold": {"id": text, "pod": text, "podUID": text, "node": text, "point": "Before", "revision": 1, "since": time,
+        "hold": {"id": text, "pod": text, "podUID": text, "node": text, "point": "Before", "revision": 1,
+        "since": time,
                  "replicas": 1, "declared": {"name": text, "group": text}},
     }))
     .unwrap();

@@ -12,7 +12,8 @@ fn a_pause_lasts_a_positive_time_in_go_syntax() {
     assert_eq!(parse_pause_duration("10m"), Some(Duration::from_secs(600)));
     assert_eq!(parse_pause_duration("1h30m5s"), Some(Duration::from_secs(5405)));
     assert_eq!(parse_pause_duration("1.5h"), Some(Duration::from_secs(5400)));
-    let malformed = "|0|0s|-5m|+5m|10|m|10 m|5d|ten|٥m|1e9h|9999999999999h|NaNs|1h-30m|1h+30m|5s-0s|1s-.5s|1h0|1h00|1h5|1h.|.h|1..5h|1hs|1h s";
+    let malformed = "|0|0s|-5m|+5m|10|m|10 \
+                     m|5d|ten|٥m|1e9h|9999999999999h|NaNs|1h-30m|1h+30m|5s-0s|1s-.5s|1h0|1h00|1h5|1h.|.h|1..5h|1hs|1h s";
     for text in malformed.split('|') {
         assert_eq!(parse_pause_duration(text), None, "{text}");
     }
@@ -27,8 +28,8 @@ fn many_digits_are_read_as_go_reads_them() {
     assert_eq!(parse_pause_duration(&"1ns".repeat(80_000)), Some(Duration::from_micros(80)));
 }
 
-/// What Go's `time.ParseDuration` makes of a text without a sign, said again by hand, character by character, in
-/// attoseconds; `None` where it refuses the text or the result is no pause.
+/// What Go's `time.ParseDuration` makes of a text without a sign, said again by hand, character by character,
+/// in attoseconds; `None` where it refuses the text or the result is no pause.
 fn as_go_reads(text: &str) -> Option<u128> {
     const LONGEST: u128 = 100 * 365 * 24 * 3600 * 1_000_000_000;
     let chars: Vec<char> = text.chars().collect();

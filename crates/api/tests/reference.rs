@@ -1,4 +1,5 @@
-//! `docs/api.md` is what the definitions and the names in the code say, and `docs/troubleshooting.md` speaks of every reason.
+//! `docs/api.md` is what the definitions and the names in the code say, and `docs/troubleshooting.md` speaks
+//! of every reason.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -13,8 +14,10 @@ const NAMES: &str = include_str!("../src/names.rs");
 const HEAD: &str = "\
 # The API
 
-Made from the code by `cargo xtask crds`; a test compares it. `kubectl explain od.spec` says the same of the version that is
-installed. What the fields are for, with examples: [concepts.md](concepts.md), [order.md](order.md), [recipes.md](recipes.md).
+Made from the code by `cargo xtask crds`; a test compares it. `kubectl explain od.spec` says the same of the \
+version that is
+installed. What the fields are for, with examples: [concepts.md](concepts.md), [order.md](order.md), \
+[recipes.md](recipes.md).
 ";
 
 /// A constant of `names.rs`: what it is called, its value, and what it is for.

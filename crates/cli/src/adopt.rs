@@ -1,5 +1,5 @@
-//! Adopts Deployments with their pods as OrderedDeployments, and hands them back. Each step depends only on the current
-//! objects.
+//! Adopts Deployments with their pods as OrderedDeployments, and hands them back. Each step depends only on
+//! the current objects.
 
 mod back;
 mod convert;
@@ -58,7 +58,8 @@ impl Attempts {
         self.writes = writes;
         if self.count > MAX_ATTEMPTS {
             bail!(
-                "{name}: another client repeatedly changes the same objects: {}\nhint: run this command again",
+                "{name}: another client repeatedly changes the same objects: {}\nhint: run this command \
+                 again",
                 self.writes.join(", ")
             );
         }

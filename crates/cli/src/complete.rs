@@ -1,7 +1,7 @@
 //! Completion for shells and kubectl, from the command definitions and from the cluster.
 //!
-//! The output is that of kubectl's `__complete`: one candidate per line, then a directive. It never fails and never
-//! writes.
+//! The output is that of kubectl's `__complete`: one candidate per line, then a directive. It never fails and
+//! never writes.
 
 mod arguments;
 mod cluster;
@@ -17,12 +17,14 @@ pub(crate) use scripts::{Shell, script};
 
 /// The timeout for requests to the cluster: the user has pressed Tab and waits.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// Directives of cobra: complete files, complete no files, and complete no files without a space after the word.
+/// Directives of cobra: complete files, complete no files, and complete no files without a space after the
+/// word.
 const FILES: u8 = 0;
 const NO_FILES: u8 = 4;
 const NO_SPACE: u8 = 6;
 
-/// Prints the candidates for the last of these words of a command line with that definition. The first word is the one after `kubectl ordered`.
+/// Prints the candidates for the last of these words of a command line with that definition. The first word
+/// is the one after `kubectl ordered`.
 pub(crate) fn print(definition: &clap::Command, words: &[String]) {
     let (lines, directive) = answer(definition, words);
     let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
@@ -45,8 +47,8 @@ fn answer(definition: &clap::Command, words: &[String]) -> (Vec<String>, u8) {
     (offered(found, &prefix, typed), directive)
 }
 
-/// The candidates that begin with the typed text, sorted. Shells insert a candidate as it is: one with other characters could
-/// run a command at Enter, and other users choose the names in a cluster.
+/// The candidates that begin with the typed text, sorted. Shells insert a candidate as it is: one with other
+/// characters could run a command at Enter, and other users choose the names in a cluster.
 fn offered(found: Vec<String>, prefix: &str, typed: &str) -> Vec<String> {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || "._:/=@*-".contains(c);
     let mut offered: Vec<String> = found

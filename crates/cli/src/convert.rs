@@ -1,5 +1,5 @@
-//! Converts manifests between Deployment and OrderedDeployment, and from Rollout to OrderedDeployment. Text in, text out: no
-//! server.
+//! Converts manifests between Deployment and OrderedDeployment, and from Rollout to OrderedDeployment. Text
+//! in, text out: no server.
 
 mod rollout;
 
@@ -67,14 +67,16 @@ impl To {
     }
 }
 
-/// Converts all documents. Other kinds stay unchanged byte by byte, except for references to converted objects.
+/// Converts all documents. Other kinds stay unchanged byte by byte, except for references to converted
+/// objects.
 pub(crate) fn convert(text: &str, to: To) -> Result<Converted> {
     let documents = split(text);
     let mut parsed = Vec::new();
     for (index, document) in documents.iter().enumerate() {
         parsed.push(parse(document).map_err(|error| {
             anyhow!(
-                "document {}: {error}\nhint: render templates first: `helm template … | kubectl ordered convert -f -`",
+                "document {}: {error}\nhint: render templates first: `helm template … | kubectl ordered \
+                 convert -f -`",
                 index + 1
             )
         })?);
@@ -271,7 +273,8 @@ fn check(value: &Value, kind: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The text of the converted object. If only `apiVersion` and `kind` change, the rest keeps its text and comments.
+/// The text of the converted object. If only `apiVersion` and `kind` change, the rest keeps its text and
+/// comments.
 fn text_of(document: &str, value: &Value, to: To) -> Result<String> {
     let (version, kind) = to.is();
     let lines = document.split_inclusive('\n').map(|line| {

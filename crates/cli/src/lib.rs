@@ -1,8 +1,8 @@
 //! The command line of OrderedDeployment, run as `kubectl ordered`.
 //!
-//! It shows the current state and a preview of changes, computed by the code of the controller. It writes what a user
-//! requests: a resume, pod annotations, a template. It never creates or deletes a pod: only the controller does, also
-//! the one embedded in `demo` and `sandbox`.
+//! It shows the current state and a preview of changes, computed by the code of the controller. It writes
+//! what a user requests: a resume, pod annotations, a template. It never creates or deletes a pod: only the
+//! controller does, also the one embedded in `demo` and `sandbox`.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
@@ -60,9 +60,11 @@ struct Cli {
 /// The names of the commands that use no cluster.
 const LOCAL: [&str; 6] = ["convert", "crd", "sandbox", "demo", "completion", "options"];
 
-/// Defines the commands, from the arguments and the function of each. One that uses a cluster takes the flags for it.
+/// Defines the commands, from the arguments and the function of each. One that uses a cluster takes the flags
+/// for it.
 macro_rules! commands {
-    ($connect:ident; $($(#[$attribute:meta])* $name:ident: $module:ident::$args:ident => $run:ident($($with:ident)?) $(.$wait:tt)?;)+) => {
+    ($connect:ident; $($(#[$attribute:meta])*
+        $name:ident: $module:ident::$args:ident => $run:ident($($with:ident)?) $(.$wait:tt)?;)+) => {
         #[derive(Debug, Subcommand)]
         enum Command {
             $($(#[$attribute])* $name(commands::$module::$args),)+
@@ -71,7 +73,8 @@ macro_rules! commands {
         impl Command {
             async fn run(self, $connect: ConnectArgs) -> Result<Exit> {
                 match self {
-                    $(Self::$name(args) => commands::$module::$run(args $(, $with)?)$(.$wait)?.map(Into::into),)+
+                    $(Self::$name(args) => commands::$module::$run(args $(,
+                    $with)?)$(.$wait)?.map(Into::into),)+
                 }
             }
         }
@@ -138,8 +141,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// The definition of all commands. Flags for a cluster are also accepted before the command; only the help of each
-/// command lists them.
+/// The definition of all commands. Flags for a cluster are also accepted before the command; only the help of
+/// each command lists them.
 fn command() -> clap::Command {
     let definition = Cli::command().mut_args(|argument| {
         let hide = argument.get_help_heading().is_some();
@@ -175,7 +178,8 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Err
     Ok(cli)
 }
 
-/// The words to complete, if a shell runs `kubectl-ordered __complete` or kubectl runs `kubectl_complete-ordered`.
+/// The words to complete, if a shell runs `kubectl-ordered __complete` or kubectl runs
+/// `kubectl_complete-ordered`.
 fn to_complete(arguments: &[OsString]) -> Option<Vec<String>> {
     let (program, rest) = arguments.split_first()?;
     let by_name =

@@ -172,7 +172,8 @@ fn view(pod: &Pod) -> ObservedPod {
             "labels": {"app": "web"}, "annotations": pod.annotations,
             "creationTimestamp": "2030-01-01T10:00:00Z",
             "ownerReferences": [{
-                "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet", "controller": true,
+                "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet",
+                "controller": true,
                 "name": format!("web-{}", hash(pod.image)), "uid": hash(pod.image),
             }],
         },
@@ -224,8 +225,8 @@ pub(crate) fn paused_before(pod: &Pod) -> Value {
     })
 }
 
-/// The status of a rollout to revision 2 that is paused at that declared point, with `afterUpdated: 1`, before the first of
-/// these pods.
+/// The status of a rollout to revision 2 that is paused at that declared point, with `afterUpdated: 1`,
+/// before the first of these pods.
 pub(crate) fn at_declared(name: &str, pods: &[Pod]) -> Value {
     let mut status = paused_before(&pods[0]);
     status["hold"]["id"] = format!("{name}@2").into();

@@ -39,8 +39,10 @@ fn a_name_may_have_its_kind_as_in_kubectl() {
 #[test]
 fn no_malformed_line_makes_the_parser_panic() {
     // Words that are hard to parse, in pairs after every command.
-    let words = " - -- --- -n --namespace --namespace= -n= -nshop -A --all -w -o -oyaml -o= --output=x --replicas \
-                 --replicas=-1 --replicas=99999999999 --until= --timeout=-1s --timeout=9999999999999999999h web od/web \
+    let words = " - -- --- -n --namespace --namespace= -n= -nshop -A --all -w -o -oyaml -o= --output=x \
+                 --replicas \
+                 --replicas=-1 --replicas=99999999999 --until= --timeout=-1s --timeout=9999999999999999999h \
+                 web od/web \
                  od/ / // .. a/b/c *@1 @ é \u{0} --request-timeout=1.5.5s --hold= --hold=@ --as-group=x \
                  --insecure-skip-tls-verify=maybe -ππ --kubeconfig= -s --server=::: =";
     let definition = command();
@@ -67,7 +69,8 @@ fn an_argument_that_is_not_utf8_is_an_error() {
     assert!(error.render().to_string().contains("invalid UTF-8"), "{error}");
 }
 
-/// A word of a command line: one that means something, alone or run together with another, or anything at all.
+/// A word of a command line: one that means something, alone or run together with another, or anything at
+/// all.
 fn word() -> impl Strategy<Value = String> {
     let mut known: Vec<String> =
         vec!["web", "od/web", "pod/web-1", "app=web:2", "*@1", "30s", "-1", "0", "-", "--", ""]
@@ -94,14 +97,16 @@ fn word() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None,
+    ..ProptestConfig::default() })]
 
     #[test]
     fn no_line_of_random_words_makes_the_parser_or_the_completion_panic(
         words in prop::collection::vec(word(), 0..7),
         program in prop_oneof![9 => Just("kubectl-ordered"), 1 => Just("kubectl_complete-ordered")],
     ) {
-        let line: Vec<OsString> = std::iter::once(program).map(str::to_owned).chain(words.iter().cloned()).map(Into::into).collect();
+        let line = std::iter::once(program).map(str::to_owned).chain(words.iter().cloned());
+            let line: Vec<OsString> = line.map(Into::into).collect();
         // A malformed command line has a message.
         if let Err(error) = parse(line.clone()) {
             prop_assert!(!error.render().to_string().is_empty());

@@ -1,5 +1,5 @@
-//! What people see of an OrderedDeployment, or of a plain Deployment: its phase, its pods in order, its pause points, as text and as
-//! JSON. Pure functions: no client, no clock. The planner computes everything.
+//! What people see of an OrderedDeployment, or of a plain Deployment: its phase, its pods in order, its pause
+//! points, as text and as JSON. Pure functions: no client, no clock. The planner computes everything.
 
 pub(crate) mod age;
 pub(crate) mod declared;

@@ -7,8 +7,8 @@ use ordereddeployment_planner::{Decision, Snapshot};
 
 type Listener = dyn Fn(&Snapshot, &Decision) + Send + Sync;
 
-/// Receives decisions as they are made, before any write: for audits that compare the requests to the API server with what
-/// was known at that time. Every object in a [`Snapshot`] carries its resourceVersion.
+/// Receives decisions as they are made, before any write: for audits that compare the requests to the API
+/// server with what was known at that time. Every object in a [`Snapshot`] carries its resourceVersion.
 #[derive(Clone, Default)]
 pub struct DecisionLog(Option<Arc<Listener>>);
 

@@ -1,12 +1,14 @@
 //! The controller: watches objects, runs the planner and writes the decision.
 //!
-//! Watches feed a synchronous cache. Expectations complete it: writes and live reads that the watches do not show yet. The
-//! planner decides; this crate carries out the decision and reports it. This crate never chooses a pod to delete: the
-//! planner does. All state in memory can be lost: what must survive a restart is in the status of the OrderedDeployment.
+//! Watches feed a synchronous cache. Expectations complete it: writes and live reads that the watches do not
+//! show yet. The planner decides; this crate carries out the decision and reports it. This crate never
+//! chooses a pod to delete: the planner does. All state in memory can be lost: what must survive a restart is
+//! in the status of the OrderedDeployment.
 //!
 //! Several controllers can run in one process, each with its own [`Options`].
 
-/// What is logged by default. The client library logs answers that it cannot read, as a whole: the error has the cause.
+/// What is logged by default. The client library logs answers that it cannot read, as a whole: the error has
+/// the cause.
 pub const LOG_FILTER: &str = "info,kube_client=error";
 
 mod cache;

@@ -31,18 +31,20 @@ use tracing_subscriber::EnvFilter;
 // The last of two occurrences wins: users that can only append arguments can override every one.
 #[command(name = "ordered-controller-manager", version, args_override_self = true)]
 struct Arguments {
-    /// The controllers to run: names, `*` for those that run by default (ordereddeployment), and `-NAME` for one not to run.
-    /// Others: nodecosts, replicaset.
+    /// The controllers to run: names, `*` for those that run by default (ordereddeployment), and `-NAME` for
+    /// one not to run. Others: nodecosts, replicaset.
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     controllers: Vec<String>,
-    /// The controller replicaset acts even if kube-controller-manager's own may be alive. Only for clusters in which it cannot
-    /// be: two at once delete twice as many pods.
+    /// The controller replicaset acts even if kube-controller-manager's own may be alive. Only for clusters
+    /// in which it cannot be: two at once delete twice as many pods.
     #[arg(long)]
     force: bool,
-    /// The namespace of the empty ReplicaSet by which the controller replicaset finds that out. Default: the pod's own.
+    /// The namespace of the empty ReplicaSet by which the controller replicaset finds that out. Default: the
+    /// pod's own.
     #[arg(long, value_name = "NAMESPACE")]
     probe_namespace: Option<String>,
-    /// The ConfigMap with the rules of nodecosts, as NAMESPACE/NAME. The controller replicaset applies them in its order.
+    /// The ConfigMap with the rules of nodecosts, as NAMESPACE/NAME. The controller replicaset applies them
+    /// in its order.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = config_map)]
     node_costs_config: Option<NodeCosts>,
     /// The kubeconfig to use. Default: $KUBECONFIG, ~/.kube/config, or the pod's own service account.
@@ -51,7 +53,8 @@ struct Arguments {
     /// Watch this namespace only.
     #[arg(long)]
     namespace: Option<String>,
-    /// The address that serves /metrics, /healthz and /readyz. [::] is IPv6 and IPv4; without IPv6 in the kernel, IPv4.
+    /// The address that serves /metrics, /healthz and /readyz. [::] is IPv6 and IPv4; without IPv6 in the
+    /// kernel, IPv4.
     #[arg(long, default_value = "[::]:8080")]
     metrics_bind_address: SocketAddr,
     /// Run only while this replica holds the Lease, so that several replicas are safe.
@@ -106,7 +109,8 @@ impl Which {
         }
     }
 
-    /// Those that the flag names, as kube-controller-manager's flag of that name does: the first mention of a controller counts.
+    /// Those that the flag names, as kube-controller-manager's flag of that name does: the first mention of a
+    /// controller counts.
     fn selected(words: &[String]) -> Result<Vec<Self>> {
         let names: Vec<&str> = Self::ALL.into_iter().map(Self::name).collect();
         for word in words {
@@ -181,7 +185,8 @@ async fn run(arguments: Arguments) -> Result<()> {
     }
     if runs(Which::ReplicaSet) && arguments.namespace.is_some() {
         bail!(
-            "the controller replicaset reconciles all namespaces, since kube-controller-manager's is off in all of them: \
+            "the controller replicaset reconciles all namespaces, since kube-controller-manager's is off in \
+             all of them: \
              leave --namespace away"
         );
     }
@@ -217,7 +222,8 @@ async fn run(arguments: Arguments) -> Result<()> {
     });
     let health = options.health.clone();
     let costs = costs.map(|costs| costs.run(client, options, ended()));
-    // A separate task, so that the Lease is renewed even while the controllers are busy. Dropping the set aborts it.
+    // A separate task, so that the Lease is renewed even while the controllers are busy. Dropping the set
+    // aborts it.
     let mut work = JoinSet::new();
     work.spawn(async move {
         let (ordered, plain) = (OptionFuture::from(ordered), OptionFuture::from(plain));
@@ -274,7 +280,8 @@ async fn unless_refused(
     tokio::select! {
         ended = controllers => Ok(ended?),
         () = credentials.refused() => bail!(
-            "the API server has refused the credentials for minutes (401 Unauthorized): the process ends, and a new one reads them anew"
+            "the API server has refused the credentials for minutes (401 Unauthorized): the process ends, \
+             and a new one reads them anew"
         ),
     }
 }
@@ -346,7 +353,8 @@ async fn config(path: Option<&Path>) -> Result<Config> {
             config
         }
         Err(error) => {
-            // The first line is the message; the parser adds an excerpt of the document, which has credentials.
+            // The first line is the message; the parser adds an excerpt of the document, which has
+            // credentials.
             let message = error.to_string();
             let message = message.lines().next().unwrap_or_default();
             match Config::incluster() {

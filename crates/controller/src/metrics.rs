@@ -1,4 +1,5 @@
-//! The metrics of decisions and of what they cause. Each instance has its own registry, so that several can live in one process.
+//! The metrics of decisions and of what they cause. Each instance has its own registry, so that several can
+//! live in one process.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -62,7 +63,8 @@ ordereddeployment_kubernetes::metrics! {
             "Reads of a deployment and its pods past the cache.",
             &["reason"],
         )?,
-        holds: IntGauge = registry.gauge("ordereddeployment_holds", "Deployments paused at a pause point now.")?,
+        holds: IntGauge = registry.gauge("ordereddeployment_holds", "Deployments paused at a pause point \
+             now.")?,
         hold_start: GaugeVec = registry.gauge_by(
             "ordereddeployment_hold_start_time_seconds",
             "Since when a deployment is paused at a pause point.",
@@ -93,7 +95,8 @@ ordereddeployment_kubernetes::metrics! {
         ))?,
         pub(crate) stands_aside: IntGauge = registry.gauge(
             "ordereddeployment_replicaset_stands_aside",
-            "Whether the controller of ReplicaSets waits because kube-controller-manager's is alive, or may be.",
+            "Whether the controller of ReplicaSets waits because kube-controller-manager's is alive, or may \
+             be.",
         )?,
         pub(crate) foreign_statuses: IntCounter = registry.counter(
             "ordereddeployment_replicaset_foreign_statuses_total",

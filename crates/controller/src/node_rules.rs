@@ -1,4 +1,5 @@
-//! The node rules of plain Deployments: those of the ConfigMap of `nodecosts`, as a part of the order. Nothing is written to pods.
+//! The node rules of plain Deployments: those of the ConfigMap of `nodecosts`, as a part of the order.
+//! Nothing is written to pods.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,7 +45,8 @@ impl NodeRules {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
     }
 
-    /// Follows the ConfigMap. Malformed rules leave those before in force. `read` becomes true with the first list.
+    /// Follows the ConfigMap. Malformed rules leave those before in force. `read` becomes true with the first
+    /// list.
     pub(crate) async fn follow(
         &self,
         source: &RulesSource,
@@ -118,7 +120,8 @@ mod tests {
 
     #[test]
     fn a_deployment_gets_the_rules_that_select_it() {
-        let text = "deployments:\n- selector: {matchLabels: {tier: web}}\n  nodeCosts: [{unschedulable: true, deletionCost: -5}]\n";
+        let text = "deployments:\n- selector: {matchLabels: {tier: web}}\n  nodeCosts: [{unschedulable: \
+                    true, deletionCost: -5}]\n";
         let rules = NodeRules::default();
         assert_eq!(rules.apply(&deployment("web")).spec.deletion_order, None);
         rules.set(Config::parse(&BTreeMap::from([("nodecosts.yaml".to_owned(), text.to_owned())])).unwrap());

@@ -1,5 +1,5 @@
-//! The controller `nodecosts`: writes the deletion cost of pods of selected plain Deployments by their node, so that the
-//! ReplicaSet controller scales down in that order.
+//! The controller `nodecosts`: writes the deletion cost of pods of selected plain Deployments by their node,
+//! so that the ReplicaSet controller scales down in that order.
 //!
 //! It creates and deletes no pods, and it changes no cost that it did not write.
 
@@ -252,7 +252,8 @@ impl Run {
     }
 }
 
-/// The precondition is the version that the decision read: a cost that another client writes meanwhile is not overwritten.
+/// The precondition is the version that the decision read: a cost that another client writes meanwhile is not
+/// overwritten.
 fn patch(uid: &str, pod: &Pod, change: &Change) -> serde_json::Value {
     let mut annotations = serde_json::Map::new();
     let value = match change {

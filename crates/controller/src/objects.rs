@@ -1,4 +1,5 @@
-//! The objects that the controller reads and writes: sets of both families, and the requests that differ between the families.
+//! The objects that the controller reads and writes: sets of both families, and the requests that differ
+//! between the families.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// The name under which a ReplicaSet without a Deployment is reconciled. No name of an object contains a slash.
+/// The name under which a ReplicaSet without a Deployment is reconciled. No name of an object contains a
+/// slash.
 pub(crate) const SINGLE: &str = "replicaset/";
 
 /// The name of the ReplicaSet without a Deployment that is reconciled under this name.
@@ -172,8 +174,9 @@ impl Objects {
         })
     }
 
-    /// Creates the first pod of a template: fields that the API server does not know are an error. Also returns the fields that
-    /// the pod has lost on its way. API servers before 1.25 drop unknown fields without an error.
+    /// Creates the first pod of a template: fields that the API server does not know are an error. Also
+    /// returns the fields that the pod has lost on its way. API servers before 1.25 drop unknown fields
+    /// without an error.
     pub(crate) async fn create_first_pod(
         &self,
         namespace: &str,
@@ -242,8 +245,8 @@ impl Lists<Decoded<SetObject>> for Objects {
     }
 }
 
-/// The paths of the fields that were sent and did not come back: the API server does not know them, their feature gate is off, or
-/// a webhook removes them. Whole items of lists do not count.
+/// The paths of the fields that were sent and did not come back: the API server does not know them, their
+/// feature gate is off, or a webhook removes them. Whole items of lists do not count.
 fn lost_fields(sent: &Value, came: &Value, path: &str) -> Vec<String> {
     let dropped = dropped_fields(sent, came, path).into_iter().map(|(path, _)| path);
     dropped.filter(|path| !path.ends_with(']')).collect()
@@ -259,7 +262,8 @@ mod tests {
     fn fields_that_do_not_come_back_are_named() {
         let sent = json!({
             "hostNetwork": false, "priority": 0, "volumes": [],
-            "containers": [{"name": "web", "image": "web:1", "livenesProbe": {"tcpSocket": {"port": 80}}, "args": ["a"]}],
+            "containers": [{"name": "web", "image": "web:1", "livenesProbe": {"tcpSocket": {"port": 80}},
+            "args": ["a"]}],
             "tolerations": [{"key": "spot", "operater": "Exists"}],
         });
         let came = json!({

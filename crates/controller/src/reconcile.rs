@@ -1,7 +1,9 @@
-//! One reconciliation of one OrderedDeployment, in rounds: snapshot, decide, apply, record, report, until nothing is left to do.
+//! One reconciliation of one OrderedDeployment, in rounds: snapshot, decide, apply, record, report, until
+//! nothing is left to do.
 //!
-//! [`Reconciler::run`] is the pipeline; the modules below are its steps. The requests of an act run in parallel and do not change
-//! the state in memory: they return effects, and `record` applies them. A live read and a status write record their own answer.
+//! [`Reconciler::run`] is the pipeline; the modules below are its steps. The requests of an act run in
+//! parallel and do not change the state in memory: they return effects, and `record` applies them. A live
+//! read and a status write record their own answer.
 
 pub(crate) mod apply;
 pub(crate) mod claim;
@@ -50,7 +52,8 @@ use crate::reconcile::state::live::LiveReadReason;
 const ROUNDS: usize = 100;
 /// The shortest requeue interval.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// When a process that is not the leader, or stands aside, tries again. Until then it says nothing about its objects.
+/// When a process that is not the leader, or stands aside, tries again. Until then it says nothing about its
+/// objects.
 const NOT_LEADING: Duration = Duration::from_secs(1);
 /// The resync period: every object is reconciled again after it, even without an event.
 const RESYNC: Duration = Duration::from_secs(300);
@@ -74,8 +77,8 @@ enum Outcome {
     NotFound,
 }
 
-/// Reconciles one OrderedDeployment, because of an event at that time, if any. Returns when to reconcile again; `None`: an event
-/// shows it. An error is logged, and the object is requeued.
+/// Reconciles one OrderedDeployment, because of an event at that time, if any. Returns when to reconcile
+/// again; `None`: an event shows it. An error is logged, and the object is requeued.
 pub(crate) async fn reconcile(
     named: &ObjectRef<OrderedDeployment>,
     event: Option<Instant>,
@@ -178,7 +181,8 @@ impl Reconciler<'_> {
         let mut released = false;
         let started = Instant::now();
         for _ in 0..ROUNDS {
-            // Snapshot: the object, its sets and its pods, merged once from cache and expectations; read live if that is due.
+            // Snapshot: the object, its sets and its pods, merged once from cache and expectations; read live
+            // if that is due.
             if !self.refresh() {
                 return Ok(Outcome::Nothing);
             }
@@ -277,9 +281,9 @@ impl Reconciler<'_> {
         Ok(Outcome::Unfinished)
     }
 
-    /// Before pods of a plain Deployment are deleted because a set was made smaller: reads the Deployment, unless that was done since
-    /// the set was changed. A newer generation means that a user changed it, perhaps after annotating a pod: then everything
-    /// is read live, and the answer is no.
+    /// Before pods of a plain Deployment are deleted because a set was made smaller: reads the Deployment,
+    /// unless that was done since the set was changed. A newer generation means that a user changed it,
+    /// perhaps after annotating a pod: then everything is read live, and the answer is no.
     async fn has_confirmed_sizes(&mut self, act: &Act) -> Result<bool, Error> {
         let targets = act.deletes.iter().flat_map(|group| &group.targets);
         let of_sets: BTreeSet<&Arc<str>> = targets.map(|target| &target.pod.set).collect();
@@ -393,8 +397,9 @@ impl Reconciler<'_> {
         Ok(if all_stored && stored == StatusWrite::Yes { Outcome::Idle(wait) } else { Outcome::Failed(wait) })
     }
 
-    /// Reports during a reconciliation whose requests are slow; fast ones report at their end only, and the end shows a failure. Returns
-    /// whether another client wrote in between. The Deployment controller reports the status of a Deployment.
+    /// Reports during a reconciliation whose requests are slow; fast ones report at their end only, and the
+    /// end shows a failure. Returns whether another client wrote in between. The Deployment controller
+    /// reports the status of a Deployment.
     async fn conflicts_midway(&mut self, act: &Act, started: Instant) -> bool {
         let since = self.state.reporting.reported.map_or(started, |reported| reported.max(started)).elapsed();
         let change = StatusChange::of(&self.status(), &act.status);

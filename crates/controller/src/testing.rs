@@ -19,7 +19,8 @@ pub(crate) fn pod(uid: &str, version: u64) -> PodEntry {
 pub(crate) fn pod_of(set: &str, uid: &str, version: u64) -> PodEntry {
     let view: PodView = serde_json::from_value(json!({
         "metadata": {
-            "name": format!("web-{uid}"), "namespace": "shop", "uid": uid, "resourceVersion": version.to_string(),
+            "name": format!("web-{uid}"), "namespace": "shop", "uid": uid,
+            "resourceVersion": version.to_string(),
             "ownerReferences": [{"apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet",
                                  "name": set, "uid": set, "controller": true}],
         },

@@ -67,7 +67,8 @@ async fn the_program_works_from_a_kubeconfig_and_ends_on_sigterm() {
 
     let deployments: Api<OrderedDeployment> = Api::default_namespaced(client);
     let web = serde_json::from_value(json!({
-        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": {"name": "web"},
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+        "metadata": {"name": "web"},
         "spec": {
             "replicas": 2, "selector": {"matchLabels": {"app": "web"}},
             "template": {"metadata": {"labels": {"app": "web"}},

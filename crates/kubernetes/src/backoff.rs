@@ -12,18 +12,19 @@ use crate::client::error::{RequestError, with_causes};
 const FIRST: Duration = Duration::from_millis(5);
 const FIRST_REFUSAL: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(30);
-/// How many changes of an object are read at once. The first one after them waits for [`FIRST_PACE`], and each next one twice as
-/// long.
+/// How many changes of an object are read at once. The first one after them waits for [`FIRST_PACE`], and
+/// each next one twice as long.
 const AT_ONCE: u32 = 10;
 const FIRST_PACE: Duration = Duration::from_millis(50);
 const LONGEST_PACE: Duration = Duration::from_secs(2);
 /// After that long without a change, the next ones are read at once again.
 const QUIET: Duration = Duration::from_secs(10);
-/// The first backoff of a watch is longer than that of a write: when a watch fails, all requests fail. Watches
-/// wait between half of it and all of it, so that not all of them ask at one moment. As in client-go's reflector, 0.8 to 30 seconds.
+/// The first backoff of a watch is longer than that of a write: when a watch fails, all requests fail.
+/// Watches wait between half of it and all of it, so that not all of them ask at one moment. As in
+/// client-go's reflector, 0.8 to 30 seconds.
 const FIRST_WATCH: Duration = Duration::from_millis(1600);
-/// How long a watch must not fail before its backoff begins anew. A list that succeeds says nothing: a watch after it can fail each
-/// time.
+/// How long a watch must not fail before its backoff begins anew. A list that succeeds says nothing: a watch
+/// after it can fail each time.
 const WORKS: Duration = Duration::from_secs(120);
 
 /// The backoff after that many failures in a row.
@@ -32,8 +33,8 @@ pub fn after(failures: u32) -> Duration {
     double(FIRST, failures.saturating_sub(1))
 }
 
-/// The backoff after that many refused evictions in a row. A budget usually allows the eviction a moment after a pod becomes
-/// ready; otherwise a user has to act.
+/// The backoff after that many refused evictions in a row. A budget usually allows the eviction a moment
+/// after a pod becomes ready; otherwise a user has to act.
 #[must_use]
 pub fn after_refusal(times: u32) -> Duration {
     double(FIRST_REFUSAL, times.saturating_sub(1))
@@ -43,7 +44,8 @@ fn double(first: Duration, times: u32) -> Duration {
     1_u32.checked_shl(times).and_then(|factor| first.checked_mul(factor)).unwrap_or(LONGEST).min(LONGEST)
 }
 
-/// How often the changes of one object are read. Users make a few at once; a client that never stops makes the reads rarer.
+/// How often the changes of one object are read. Users make a few at once; a client that never stops makes
+/// the reads rarer.
 #[derive(Debug, Default)]
 pub struct Pace {
     /// The reads without a quiet time between them, and the last one.
@@ -117,7 +119,8 @@ fn asked(failure: &watcher::Error) -> Option<Duration> {
     }
 }
 
-/// The watch that `open` begins. It logs its failures once, and waits after each: 0.8 to 30 seconds, as in client-go's reflector.
+/// The watch that `open` begins. It logs its failures once, and waits after each: 0.8 to 30 seconds, as in
+/// client-go's reflector.
 pub fn patient<T, S>(what: &'static str, open: impl Fn() -> S) -> impl Stream<Item = watcher::Result<T>>
 where
     S: Stream<Item = watcher::Result<T>>,
@@ -136,8 +139,8 @@ where
     })
 }
 
-/// Whether the version from which the watch goes on is too old, and the API server says so before the watch is open: `watcher` would ask
-/// for the same version for ever.
+/// Whether the version from which the watch goes on is too old, and the API server says so before the watch
+/// is open: `watcher` would ask for the same version for ever.
 fn is_expired(failure: &watcher::Error) -> bool {
     matches!(failure, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }

@@ -1,9 +1,11 @@
-//! The event recorder: writes Events in the background, one after the other; no decision waits for it. Namespaces take turns.
+//! The event recorder: writes Events in the background, one after the other; no decision waits for it.
+//! Namespaces take turns.
 //!
-//! It does not use kube's `Recorder`, which reads the system clock and keeps the first note of a series: of two deletions
-//! with different reasons, the second would get the note of the first. Here only equal notes form a series, counted in one
-//! Event. Notes that each step of a rollout repeats (pods created and deleted, sets scaled) are collected for a moment and
-//! written as one Event. A failed write is logged and not retried.
+//! It does not use kube's `Recorder`, which reads the system clock and keeps the first note of a series: of
+//! two deletions with different reasons, the second would get the note of the first. Here only equal notes
+//! form a series, counted in one Event. Notes that each step of a rollout repeats (pods created and deleted,
+//! sets scaled) are collected for a moment and written as one Event. A failed write is logged and not
+//! retried.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -169,7 +171,8 @@ impl EventRecorder {
     /// Publishes a note. A message that is too long is cut.
     pub fn publish(&self, mut notice: Notice) {
         notice.message = cut(&notice.message, LONGEST_MESSAGE);
-        tracing::info!(object = %format!("{}/{}", notice.namespace, notice.name), reason = notice.reason, "{}", notice.message);
+        tracing::info!(object = %format!("{}/{}", notice.namespace, notice.name), reason = notice.reason,
+        "{}", notice.message);
         let place = self.places.try_acquire(&notice.namespace.as_str().into());
         if place.is_none_or(|place| self.sender.send((notice, place)).is_err()) {
             self.metrics.events_dropped.inc();
@@ -247,8 +250,8 @@ impl EventWriter {
         }
     }
 
-    /// Whether this object has an Event left for this reason. Each reason has its own allowance, so that hundreds of
-    /// deletions or a repeated warning do not suppress the Event that the object is held.
+    /// Whether this object has an Event left for this reason. Each reason has its own allowance, so that
+    /// hundreds of deletions or a repeated warning do not suppress the Event that the object is held.
     fn is_allowed(&mut self, notice: &Notice, now: Timestamp) -> bool {
         self.allowances.retain(|_, allowance| allowance.at(now).left < BURST);
         let full = Allowance { left: BURST, since: now };
@@ -282,7 +285,8 @@ impl EventWriter {
     }
 }
 
-/// Joins a note with one of the same reason about the same object, until the message is too long. The order of the first notes is kept.
+/// Joins a note with one of the same reason about the same object, until the message is too long. The order
+/// of the first notes is kept.
 fn aggregate<P>(collected: &mut Vec<(Notice, P)>, notice: Notice, place: P) {
     let alike = |(other, _): &&mut (Notice, P)| {
         other.subject() == notice.subject()

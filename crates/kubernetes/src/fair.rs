@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// How many times as much as is free a namespace may have: it gets three quarters at most, two get three sevenths each, and so
-/// on. Something is left for a namespace that has nothing.
+/// How many times as much as is free a namespace may have: it gets three quarters at most, two get three
+/// sevenths each, and so on. Something is left for a namespace that has nothing.
 const SHARE: usize = 3;
 
 /// What waits, by namespace. Namespaces take turns.

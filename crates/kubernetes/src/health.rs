@@ -1,7 +1,7 @@
 //! Health: whether the process can reconcile (readiness), and whether it still runs (liveness).
 //!
-//! Ready: every watch has shown its first complete list, and neither a watch that is not open nor the leader election has failed
-//! for [`GRACE`]. Alive: the main task has run within [`STUCK`].
+//! Ready: every watch has shown its first complete list, and neither a watch that is not open nor the leader
+//! election has failed for [`GRACE`]. Alive: the main task has run within [`STUCK`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,8 @@ use tokio::time::{Instant, sleep};
 
 /// How long a failure may last before the process is not ready: longer than a restart of an API server.
 const GRACE: Duration = Duration::from_secs(30);
-/// How long a failure counts after its last occurrence, if no success follows. A watch that fails is retried sooner.
+/// How long a failure counts after its last occurrence, if no success follows. A watch that fails is retried
+/// sooner.
 const RECENT: Duration = Duration::from_secs(120);
 /// A watch that was open for that long has worked.
 const WORKS: Duration = Duration::from_secs(10);
@@ -103,8 +104,8 @@ impl Health {
         });
     }
 
-    /// The list is not permitted. If the watch is optional, the controllers go on without it after a while. An API server that starts
-    /// refuses everything for a moment.
+    /// The list is not permitted. If the watch is optional, the controllers go on without it after a while.
+    /// An API server that starts refuses everything for a moment.
     pub fn is_forbidden(&self, what: Watched) {
         let lasts = |failing: &Failing| failing.since.elapsed() >= GRACE;
         let failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);

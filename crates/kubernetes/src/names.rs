@@ -1,4 +1,5 @@
-//! Random suffixes of names. The controller names pods itself: with `generateName` a repeated POST would create two pods.
+//! Random suffixes of names. The controller names pods itself: with `generateName` a repeated POST would
+//! create two pods.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! The configuration, one YAML document in a ConfigMap: which Deployments, and which cost on which node. It is applied
-//! completely or not at all.
+//! The configuration, one YAML document in a ConfigMap: which Deployments, and which cost on which node. It
+//! is applied completely or not at all.
 
 use std::collections::BTreeMap;
 
@@ -129,7 +129,8 @@ mod tests {
         let config = parse(
             "deployments:\n\
              - namespace: shop\n  selector: {matchLabels: {tier: web}}\n  nodeCosts: []\n\
-             - selector: {matchLabels: {tier: web}}\n  nodeCosts: [{unschedulable: true, deletionCost: -5}]\n",
+             - selector: {matchLabels: {tier: web}}\n  nodeCosts: [{unschedulable: true, deletionCost: \
+             -5}]\n",
         )
         .unwrap();
         assert_eq!(config.rules("shop", &labels("web")).map(<[_]>::len), Some(0));

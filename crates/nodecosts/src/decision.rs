@@ -1,5 +1,5 @@
-//! The change of one pod's deletion cost. A pure function of the pod's two annotations and of the cost that the rules give;
-//! it never changes a value that the controller did not write.
+//! The change of one pod's deletion cost. A pure function of the pod's two annotations and of the cost that
+//! the rules give; it never changes a value that the controller did not write.
 
 /// The two annotations of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

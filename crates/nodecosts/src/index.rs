@@ -1,4 +1,5 @@
-//! The cache of the watches: Deployments, ReplicaSets, pods, nodes, and the rules. Synchronous; it does no I/O.
+//! The cache of the watches: Deployments, ReplicaSets, pods, nodes, and the rules. Synchronous; it does no
+//! I/O.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +59,8 @@ pub enum Changed {
     Namespace(Arc<str>),
     /// All pods.
     Everything,
-    /// No pods: the rules of that ConfigMap are malformed, with this message, and the previous rules stay in force.
+    /// No pods: the rules of that ConfigMap are malformed, with this message, and the previous rules stay in
+    /// force.
     Malformed(Box<ObjectReference>, String),
 }
 

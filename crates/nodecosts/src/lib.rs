@@ -1,7 +1,7 @@
 //! Deletion costs for the pods of plain Deployments, by the nodes that they run on.
 //!
-//! [`Index`] takes the events of watches and says which cost to write on which pod. It changes no cost that it did not write. This
-//! crate sends no request, reads no clock and holds no randomness.
+//! [`Index`] takes the events of watches and says which cost to write on which pod. It changes no cost that
+//! it did not write. This crate sends no request, reads no clock and holds no randomness.
 
 mod config;
 mod decision;

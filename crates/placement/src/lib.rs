@@ -1,7 +1,8 @@
 //! The node that a new pod would get: the least loaded one that accepts it, then the first by name.
 //!
-//! One model of a scheduler, for the sandbox, which binds pods by it, and for previews. It handles labels, taints, cordons and
-//! the pod capacity of nodes; it ignores resources, affinities and spread constraints, does not preempt, and knows no server.
+//! One model of a scheduler, for the sandbox, which binds pods by it, and for previews. It handles labels,
+//! taints, cordons and the pod capacity of nodes; it ignores resources, affinities and spread constraints,
+//! does not preempt, and knows no server.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,5 +1,6 @@
-//! `cargo bench -p ordereddeployment-planner`: how many instructions the pure parts take. Valgrind counts them, so that a loaded machine
-//! shows the same numbers as an idle one. A word after `--` selects the cases whose names contain it.
+//! `cargo bench -p ordereddeployment-planner`: how many instructions the pure parts take. Valgrind counts
+//! them, so that a loaded machine shows the same numbers as an idle one. A word after `--` selects the cases
+//! whose names contain it.
 
 use std::hint::black_box;
 use std::io::ErrorKind;
@@ -89,7 +90,8 @@ fn instructions(name: &str) -> Result<String, String> {
     ]);
     let output = valgrind.arg(program).args([RUN, name]).output().map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
-            "Valgrind counts the instructions, and it is not installed. Install it, on Debian with apt-get install valgrind"
+            "Valgrind counts the instructions, and it is not installed. Install it, on Debian with apt-get \
+             install valgrind"
                 .to_owned()
         }
         _ => format!("cannot run valgrind: {error}"),
@@ -212,31 +214,39 @@ fn event() -> Vec<u8> {
             "resourceVersion": "123456789", "creationTimestamp": "2026-01-01T00:00:00Z",
             "generateName": "web-5d9c-",
             "labels": {"app": "web", "pod-template-hash": "5d9c"},
-            "annotations": {"ordereddeployment.io/delete-priority": "9", "ordereddeployment.io/pause-point": "before"},
+            "annotations": {"ordereddeployment.io/delete-priority": "9",
+            "ordereddeployment.io/pause-point": "before"},
             "ownerReferences": [{"apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet",
                 "name": "web-5d9c", "uid": "set", "controller": true, "blockOwnerDeletion": true}],
-            "managedFields": [{"manager": "kubelet", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:05Z",
+            "managedFields": [{"manager": "kubelet", "operation": "Update", "apiVersion": "v1",
+            "time": "2026-01-01T00:00:05Z",
                 "fieldsType": "FieldsV1", "subresource": "status",
-                "fieldsV1": {"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {".": {}, "f:status": {}}}, "f:phase": {}}}}],
+                "fieldsV1": {"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {".": {},
+                "f:status": {}}}, "f:phase": {}}}}],
         },
         "spec": {
             "nodeName": "worker-00042",
             "containers": [{"name": "web", "image": "web:1", "ports": [{"containerPort": 8080}],
                 "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
                 "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
-                "volumeMounts": [{"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]}],
-            "volumes": [{"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
-            "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "tolerationSeconds": 300}],
+                "volumeMounts": [{"name": "token",
+                "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]}],
+            "volumes": [{"name": "token",
+                "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
+            "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists",
+            "tolerationSeconds": 300}],
         },
         "status": {
-            "phase": "Running", "podIP": "10.0.0.1", "hostIP": "10.1.0.1", "startTime": "2026-01-01T00:00:01Z",
+            "phase": "Running", "podIP": "10.0.0.1", "hostIP": "10.1.0.1",
+            "startTime": "2026-01-01T00:00:01Z",
             "conditions": [
                 {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"},
                 {"type": "Initialized", "status": "True", "lastTransitionTime": "2026-01-01T00:00:02Z"},
                 {"type": "ContainersReady", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z"},
                 {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z"},
             ],
-            "containerStatuses": [{"name": "web", "ready": true, "restartCount": 1, "image": "web:1", "imageID": "sha256:1",
+            "containerStatuses": [{"name": "web", "ready": true, "restartCount": 1, "image": "web:1",
+            "imageID": "sha256:1",
                 "state": {"running": {"startedAt": "2026-01-01T00:00:04Z"}}}],
         },
     });

@@ -1,5 +1,5 @@
-//! The abort of a rollout, and its retry. An aborted rollout replaces the pods of every other revision by those of the last complete
-//! one; the spec stays.
+//! The abort of a rollout, and its retry. An aborted rollout replaces the pods of every other revision by
+//! those of the last complete one; the spec stays.
 //!
 //! All functions return a status to store. No pod is deleted or created here.
 

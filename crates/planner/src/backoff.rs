@@ -1,15 +1,17 @@
 //! Backoff for pods that their kubelets fail repeatedly.
 //!
-//! A kubelet that refuses a pod (`OutOfcpu`, `NodeAffinity`, `UnexpectedAdmissionError`), or evicts it soon after its start,
-//! is likely to do the same with the next one, and an immediate replacement for each would be a storm. So the replacement of
-//! a pod that failed young waits: a second, and twice as long for each failure that it follows, at most five minutes. Each
-//! failed pod delays only its own replacement; other replacements and additional pods do not wait for it.
+//! A kubelet that refuses a pod (`OutOfcpu`, `NodeAffinity`, `UnexpectedAdmissionError`), or evicts it soon
+//! after its start, is likely to do the same with the next one, and an immediate replacement for each would
+//! be a storm. So the replacement of a pod that failed young waits: a second, and twice as long for each
+//! failure that it follows, at most five minutes. Each failed pod delays only its own replacement; other
+//! replacements and additional pods do not wait for it.
 //!
-//! The backoff is computed from the failed pods themselves: a restart of the controller loses nothing, and a user ends the
-//! wait by deleting them. Only the wait itself is measured by the controller's clock, from the time when it saw the failure:
-//! with a clock that is hours ahead of the API server's, every wait would otherwise be over before it began. For failures
-//! before its first reconciliation a controller knows only the API server's time: with a clock that is ahead, a restart ends
-//! the current wait. The planner never deletes failed pods.
+//! The backoff is computed from the failed pods themselves: a restart of the controller loses nothing, and a
+//! user ends the wait by deleting them. Only the wait itself is measured by the controller's clock, from the
+//! time when it saw the failure: with a clock that is hours ahead of the API server's, every wait would
+//! otherwise be over before it began. For failures before its first reconciliation a controller knows only
+//! the API server's time: with a clock that is ahead, a restart ends the current wait. The planner never
+//! deletes failed pods.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -100,8 +102,8 @@ fn young(pod: &Pod) -> Option<Failure<'_>> {
     is_young.then_some(Failure { pod, failed, created, row: 1 })
 }
 
-/// A failure follows another if its pod was created after that failure, and not long after. Pods that fail together count as
-/// one failure: none of them follows another.
+/// A failure follows another if its pod was created after that failure, and not long after. Pods that fail
+/// together count as one failure: none of them follows another.
 fn count_rows(failures: &mut [Failure<'_>]) {
     failures.sort_by(|one, other| {
         (one.created, one.failed.at, &one.pod.facts.uid).cmp(&(
@@ -139,7 +141,8 @@ fn message(failure: &Failure<'_>) -> String {
     let words = words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(": ");
     let why = if words.is_empty() { String::new() } else { format!(" ({words})") };
     format!(
-        "Pod {} failed{node}{why}, {row} in a row: its replacement waits {} seconds. Deleting the failed pods ends the \
+        "Pod {} failed{node}{why}, {row} in a row: its replacement waits {} seconds. Deleting the failed \
+         pods ends the \
          waiting",
         pod.name,
         failure.wait().as_secs(),

@@ -1,8 +1,9 @@
-//! The comparison of templates with different spellings: by the form in which the API server returns each of them.
+//! The comparison of templates with different spellings: by the form in which the API server returns each of
+//! them.
 //!
-//! The API server fills a PodTemplate with the defaults of a template and nothing else; pods go through admission as well.
-//! Each question is a dry-run create of a PodTemplate, and only the answers of one comparison are compared with each other.
-//! The caller sends the requests.
+//! The API server fills a PodTemplate with the defaults of a template and nothing else; pods go through
+//! admission as well. Each question is a dry-run create of a PodTemplate, and only the answers of one
+//! comparison are compared with each other. The caller sends the requests.
 
 use std::sync::Arc;
 
@@ -177,7 +178,8 @@ mod tests {
     #[test]
     fn templates_with_equal_readings_are_equal_in_any_spelling() {
         let taken = json!({"metadata": {"creationTimestamp": null, "labels": {"app": "web"}},
-                           "spec": {"restartPolicy": "Always", "containers": [{"name": "web", "resources": {}}]}});
+                           "spec": {"restartPolicy": "Always", "containers": [{"name": "web",
+                           "resources": {}}]}});
         let mut listed = taken.clone();
         listed["spec"]["tolerations"] = json!([]);
         let written =

@@ -109,7 +109,8 @@ pub(crate) fn hold_message(hold: &Hold, name: &str) -> String {
     format!("Paused at pause point {pod} ({side}){node}, rollout to revision {revision}, {until}")
 }
 
-/// Reasons of the condition `Progressing` during which nothing is rolled out: the clock of the deadline restarts afterwards.
+/// Reasons of the condition `Progressing` during which nothing is rolled out: the clock of the deadline
+/// restarts afterwards.
 pub(crate) const STOPPED: [&str; 7] = [
     reason::ABORTED,
     reason::TEMPLATE_NOT_COMPARED,

@@ -1,5 +1,6 @@
-//! The status as far as it can be the controller's own. Whoever may patch the status can write anything: whatever the controller
-//! cannot have written is replaced, in one write, before anything else is done. All other modules read the result.
+//! The status as far as it can be the controller's own. Whoever may patch the status can write anything:
+//! whatever the controller cannot have written is replaced, in one write, before anything else is done. All
+//! other modules read the result.
 //!
 //! It bounds numbers, lists and texts, and compares with the sets what they record. It decides about no pod.
 
@@ -75,7 +76,8 @@ fn numbers(status: &mut OrderedDeploymentStatus) -> Option<&'static str> {
     is_changed.then_some("negative numbers")
 }
 
-/// The revision of the rollout follows those of the sets, and the revision of an abort is the one that served last.
+/// The revision of the rollout follows those of the sets, and the revision of an abort is the one that served
+/// last.
 fn revisions(inventory: &Inventory<'_>, status: &mut OrderedDeploymentStatus) -> Vec<&'static str> {
     let mut named = Vec::new();
     let Some(rollout) = &mut status.rollout else { return named };

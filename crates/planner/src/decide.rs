@@ -126,7 +126,8 @@ fn pod_changes(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
         Phase::Steady => scaling::steady(inventory),
     };
     if create_failed(inventory) && !changes.deletes.is_empty() {
-        // Creates come first, and no pod is deleted after a failed create: with an exhausted quota only deletes make room.
+        // Creates come first, and no pod is deleted after a failed create: with an exhausted quota only
+        // deletes make room.
         changes.creates.clear();
     }
     changes.sizes = sizes_after(inventory, &changes);
@@ -154,8 +155,8 @@ fn sizes_after(inventory: &Inventory<'_>, changes: &PodChanges) -> Sizes {
     history::countable(inventory, published, &changes.creates)
 }
 
-/// An object could not be adopted or released: there may be pods that are not counted, or counted pods that are not ours.
-/// Nothing is created or deleted, as in the ReplicaSet controller.
+/// An object could not be adopted or released: there may be pods that are not counted, or counted pods that
+/// are not ours. Nothing is created or deleted, as in the ReplicaSet controller.
 fn unclaimed(state: &State<'_, '_>) -> Act {
     let (inventory, changes) = (state.inventory, PodChanges::default());
     let status = report::status(state, &changes);
@@ -200,7 +201,8 @@ fn is_last(inventory: &Inventory<'_>, changes: &PodChanges) -> bool {
     count(old) == inventory.old_count()
 }
 
-/// The pause points ahead of the rollout after these changes: one whose pod the rollout deletes in order is not lost.
+/// The pause points ahead of the rollout after these changes: one whose pod the rollout deletes in order is
+/// not lost.
 pub(crate) fn points(inventory: &Inventory<'_>, changes: &PodChanges) -> BTreeMap<Arc<str>, String> {
     let groups = changes.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
     let reached: BTreeSet<&Arc<str>> = groups.flat_map(|group| &group.targets).map(Target::uid).collect();

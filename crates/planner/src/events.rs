@@ -56,7 +56,8 @@ pub(crate) fn point_skipped(id: &str) -> Event {
 
 pub(crate) fn points_joined(id: &str, most: usize) -> Event {
     let message = format!(
-        "More than {most} pods have a pause point, or too many groups of nodes: {id} stands for those with the largest numbers"
+        "More than {most} pods have a pause point, or too many groups of nodes: {id} stands for those with \
+         the largest numbers"
     );
     warning(reason::PAUSE_POINTS_JOINED, message)
 }

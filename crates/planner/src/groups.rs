@@ -1,4 +1,5 @@
-//! The group of nodes before which a rollout does not pause, because it begins there: at most one until a revision serves.
+//! The group of nodes before which a rollout does not pause, because it begins there: at most one until a
+//! revision serves.
 //!
 //! It changes what the status says of it, and decides about no pod.
 
@@ -21,7 +22,8 @@ pub(crate) enum Sight {
     Plain,
 }
 
-/// What a rollout that begins now keeps: the group of the rollout before, unless a revision serves, or its abort is carried out.
+/// What a rollout that begins now keeps: the group of the rollout before, unless a revision serves, or its
+/// abort is carried out.
 pub(crate) fn kept(inventory: &Inventory<'_>) -> Option<NodeGroups> {
     let rollout = inventory.status.rollout.as_ref()?;
     if is_settled(inventory) {
@@ -76,8 +78,8 @@ pub(crate) fn begin(inventory: &Inventory<'_>, changes: &PodChanges) -> Option<D
     Some(Decision::Record(Record { status, events: Vec::new() }))
 }
 
-/// Until the rollout deletes an old pod, or one is missing, the group that comes first is open: pods that have no node yet can form
-/// another one.
+/// Until the rollout deletes an old pod, or one is missing, the group that comes first is open: pods that
+/// have no node yet can form another one.
 pub(crate) fn see(inventory: &Inventory<'_>, rollout: &mut Rollout, sight: Sight) {
     let mut declared = inventory.spec.strategy.points();
     let point = declared.find_map(|point| Some((point, point.between_node_groups.as_ref()?)));
@@ -87,7 +89,8 @@ pub(crate) fn see(inventory: &Inventory<'_>, rollout: &mut Rollout, sight: Sight
     }
     let there = narrow(inventory.old_count());
     if let Some(groups) = &mut rollout.node_groups {
-        // An updated pod can take the place of one that is missing, and in a scale-up that comes in this rollout, a new old pod can.
+        // An updated pod can take the place of one that is missing, and in a scale-up that comes in this
+        // rollout, a new old pod can.
         let desired = inventory.bounds.desired;
         let before = inventory.status.rollout.as_ref().map_or(0, sizes::last_replicas);
         let is_whole = inventory.active() >= desired || desired <= before.into();
@@ -127,8 +130,8 @@ pub(crate) fn see(inventory: &Inventory<'_>, rollout: &mut Rollout, sight: Sight
     }
 }
 
-/// Whether the rollout may have replaced a pod before it saw this group. Recreate replaces pods without an updated one beside them. The
-/// Deployment controller makes updated pods before a rollout is seen.
+/// Whether the rollout may have replaced a pod before it saw this group. Recreate replaces pods without an
+/// updated one beside them. The Deployment controller makes updated pods before a rollout is seen.
 fn has_replaced(inventory: &Inventory<'_>, first: &Place<'_>, sight: Sight) -> bool {
     if sight == Sight::Plain {
         return false;

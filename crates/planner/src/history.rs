@@ -13,8 +13,9 @@ use crate::phase::{Phase, State};
 use crate::sizes::{self, Sizes};
 use crate::{Decision, Event, Record, SetChange, conditions, events, groups, points, served};
 
-/// A new template starts a new rollout. One write sets its identity and clears the hold, the passed points and any resume
-/// request, before a resume is processed. If another template has the same hash, the collision count distinguishes them.
+/// A new template starts a new rollout. One write sets its identity and clears the hold, the passed points
+/// and any resume request, before a resume is processed. If another template has the same hash, the collision
+/// count distinguishes them.
 pub(crate) fn begin(state: &State<'_, '_>) -> Option<Decision> {
     let inventory = state.inventory;
     if inventory.revision.needs_comparison() || inventory.aborts() {
@@ -110,7 +111,8 @@ pub(crate) fn rollout_of(inventory: &Inventory<'_>) -> Rollout {
     }
 }
 
-/// The revision that served last, if somebody deleted its set: nothing rolls back to it, but nothing older served last.
+/// The revision that served last, if somebody deleted its set: nothing rolls back to it, but nothing older
+/// served last.
 fn gone(inventory: &Inventory<'_>) -> Option<CompleteRevision> {
     let before = inventory.status.rollout.as_ref()?;
     let (revision, template_hash) = (before.revision, before.template_hash.clone());
@@ -131,15 +133,17 @@ pub(crate) fn begun_from(inventory: &Inventory<'_>, from: CompleteRevision) -> C
     }
 }
 
-/// The number of replicas of the last decision: of the status, which is written at rest, or as published, if that is less.
+/// The number of replicas of the last decision: of the status, which is written at rest, or as published, if
+/// that is less.
 pub(crate) fn last_replicas(inventory: &Inventory<'_>) -> i32 {
     let Some(rollout) = &inventory.status.rollout else { return 0 };
     let sizes = inventory.usable_sets().map(|set| set.replicas.max(0));
     sizes::last_replicas(rollout).min(sizes.fold(0, i32::saturating_add))
 }
 
-/// What stays ahead of the rollout that begins, with its number: in a suspension, the marks and places; else, while the rollout before is
-/// not over, the places that are no groups of nodes. A surge pod of the rejected release hides that a pod behind one is missing.
+/// What stays ahead of the rollout that begins, with its number: in a suspension, the marks and places; else,
+/// while the rollout before is not over, the places that are no groups of nodes. A surge pod of the rejected
+/// release hides that a pod behind one is missing.
 pub(crate) fn carried(inventory: &Inventory<'_>, revision: i64, is_suspended: bool) -> Vec<AheadPoint> {
     let is_over = inventory.aborts() || groups::is_settled(inventory);
     let stored = inventory.status.points().filter(|point| point.share.is_some());
@@ -154,8 +158,8 @@ pub(crate) fn carried(inventory: &Inventory<'_>, revision: i64, is_suspended: bo
     renamed.collect()
 }
 
-/// The set that takes the difference between the published sizes and D: the current one, or the largest old one if the current one does
-/// not exist and is not created.
+/// The set that takes the difference between the published sizes and D: the current one, or the largest old
+/// one if the current one does not exist and is not created.
 pub(crate) fn fallback(inventory: &Inventory<'_>) -> String {
     if inventory.current.is_some() || !(inventory.spec.paused || inventory.aborts()) {
         return inventory.hash.clone();
@@ -224,8 +228,9 @@ fn next_revision(inventory: &Inventory<'_>) -> i64 {
     }
 }
 
-/// How much larger than the largest revision of a set the number of a rollout can be: one that somebody else wrote is at most that large.
-/// While `spec.paused` is set, each change of the template takes a number, and no set gets it. Nobody makes so many changes.
+/// How much larger than the largest revision of a set the number of a rollout can be: one that somebody else
+/// wrote is at most that large. While `spec.paused` is set, each change of the template takes a number, and
+/// no set gets it. Nobody makes so many changes.
 const AHEAD: i64 = 100_000;
 
 /// The numbers that the rollout can have: at least the largest of a set, and at most [`AHEAD`] more.
@@ -248,9 +253,10 @@ pub(crate) fn number_after_all(inventory: &Inventory<'_>) -> i64 {
 /// The most characters of a name, as a DNS subdomain.
 const LONGEST_NAME: usize = 253;
 
-/// The name of the current template's set. A name that is too long is cut before the hash, as by the Deployment controller
-/// (`generateReplicaSetName`). While a set with that name is being deleted, which can take long, the set that
-/// replaces it has another name and the same hash: it adopts the pods that the garbage collector orphans.
+/// The name of the current template's set. A name that is too long is cut before the hash, as by the
+/// Deployment controller (`generateReplicaSetName`). While a set with that name is being deleted, which can
+/// take long, the set that replaces it has another name and the same hash: it adopts the pods that the
+/// garbage collector orphans.
 pub(crate) fn set_name(inventory: &Inventory<'_>) -> String {
     let deployment = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
     let with = |end: &str| {
@@ -267,8 +273,9 @@ pub(crate) fn set_name(inventory: &Inventory<'_>) -> String {
     all.find(|name| !leaves(name)).unwrap_or_else(|| with(&own))
 }
 
-/// Sizes that a disruption budget can add up before these creates. It counts only the sets that have pods, so a set without pods
-/// grows in the decision that creates its first one. Until then the set with pods that shrinks most keeps the difference.
+/// Sizes that a disruption budget can add up before these creates. It counts only the sets that have pods, so
+/// a set without pods grows in the decision that creates its first one. Until then the set with pods that
+/// shrinks most keeps the difference.
 pub(crate) fn countable(inventory: &Inventory<'_>, mut sizes: Sizes, creates: &Sizes) -> Sizes {
     let published = |hash: &str| -> i64 {
         let sets = inventory.usable_sets().filter(|set| set.hash == hash);
@@ -307,8 +314,8 @@ fn migrated(inventory: &Inventory<'_>) -> Option<SetChange> {
     })
 }
 
-/// The changes that give the sets these sizes. Sets that grow come first: a reader that sums the sizes between two writes,
-/// such as the disruption controller, then finds too many pods rather than too few.
+/// The changes that give the sets these sizes. Sets that grow come first: a reader that sums the sizes
+/// between two writes, such as the disruption controller, then finds too many pods rather than too few.
 pub(crate) fn set_changes(state: &State<'_, '_>, sizes: &Sizes) -> Vec<SetChange> {
     let inventory = state.inventory;
     let (mut changes, mut shrinking) = (Vec::from_iter(migrated(inventory)), Vec::new());
@@ -347,8 +354,8 @@ pub(crate) fn set_changes(state: &State<'_, '_>, sizes: &Sizes) -> Vec<SetChange
     changes
 }
 
-/// Whether these changes only publish the sizes of a running rollout. Not with `Evict`: then the disruption controller reads
-/// the sizes. Not if the published sizes do not sum up to D, since D changed.
+/// Whether these changes only publish the sizes of a running rollout. Not with `Evict`: then the disruption
+/// controller reads the sizes. Not if the published sizes do not sum up to D, since D changed.
 pub(crate) fn may_lag(state: &State<'_, '_>, changes: &[SetChange]) -> bool {
     let inventory = state.inventory;
     let published: i64 = inventory.usable_sets().map(|set| i64::from(set.replicas)).sum();
@@ -372,7 +379,8 @@ pub(crate) fn may_lag(state: &State<'_, '_>, changes: &[SetChange]) -> bool {
         && changes.iter().all(only_sizes)
 }
 
-/// Old sets without pods beyond `revisionHistoryLimit`, the oldest first. Called once the rollout is complete.
+/// Old sets without pods beyond `revisionHistoryLimit`, the oldest first. Called once the rollout is
+/// complete.
 pub(crate) fn beyond_limit(inventory: &Inventory<'_>) -> Vec<SetChange> {
     let is_current = |set: &crate::Set| inventory.current.is_some_and(|current| current.uid == set.uid);
     // Until the current revision has served, an abort goes back to this one.

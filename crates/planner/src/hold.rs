@@ -33,8 +33,8 @@ pub(crate) fn transition(state: &State<'_, '_>) -> Option<Decision> {
     inventory.status.hold.as_ref().and_then(|hold| keep_or_end(state, hold))
 }
 
-/// The hold that begins now: the points allow no further deletion, and the updated pods that they allow are available. It is at the
-/// point with the smallest number where that is reached, else at the first barrier.
+/// The hold that begins now: the points allow no further deletion, and the updated pods that they allow are
+/// available. It is at the point with the smallest number where that is reached, else at the first barrier.
 pub(crate) fn due(state: &State<'_, '_>) -> Option<Decision> {
     let (inventory, points) = (state.inventory, &state.points);
     let is_off = inventory.status.hold.is_some()
@@ -135,7 +135,8 @@ fn reached(
     let (left, desired) = (inventory.old_count(), inventory.bounds.desired);
     if inventory.recreate() && left < desired {
         let message = format!(
-            "The hold leaves {left} of {desired} pods: under Recreate deleted pods come back only after the last old one is gone"
+            "The hold leaves {left} of {desired} pods: under Recreate deleted pods come back only after the \
+             last old one is gone"
         );
         events.push(events::warning(reason::HOLD_BELOW_REPLICAS, message));
     }
@@ -169,7 +170,8 @@ fn resume(state: &State<'_, '_>, requested: &str) -> Decision {
     dropped(status, requested, &why)
 }
 
-/// Whether the condition says that the rollout is blocked or waits at that point, which is ahead still: who resumes has seen that.
+/// Whether the condition says that the rollout is blocked or waits at that point, which is ahead still: who
+/// resumes has seen that.
 fn stands_at(state: &State<'_, '_>, requested: &str) -> bool {
     let status = state.inventory.status;
     let stands = [reason::BLOCKED, reason::WAITS_AT_PAUSE_POINT];
@@ -261,7 +263,8 @@ fn keep_or_end(state: &State<'_, '_>, hold: &Hold) -> Option<Decision> {
     None
 }
 
-/// The hold with the time of its point. It stands still while there are no replicas, and while the rollout waits.
+/// The hold with the time of its point. It stands still while there are no replicas, and while the rollout
+/// waits.
 pub(crate) fn with_time(
     inventory: &Inventory<'_>,
     hold: &Hold,

@@ -45,17 +45,20 @@ pub(crate) struct RankedPod<'a> {
     pub(crate) pod: &'a Arc<Pod>,
     /// Whether it is of the current template, in any set.
     pub(crate) updated: bool,
-    /// Whether its set is being deleted: the garbage collector decides about the pod, and the planner never deletes it.
+    /// Whether its set is being deleted: the garbage collector decides about the pod, and the planner never
+    /// deletes it.
     pub(crate) collected: bool,
     /// Whether it has been ready for the minReadySeconds of its own set.
     pub(crate) available: bool,
-    /// Whether its revision has served. Old pods of others go first: they are those of an interrupted rollout.
+    /// Whether its revision has served. Old pods of others go first: they are those of an interrupted
+    /// rollout.
     pub(crate) served: bool,
     /// Its pause point, unless the rollout has passed it.
     pub(crate) point: Option<PausePoint>,
     /// Its delete priority.
     pub(crate) priority: i32,
-    /// The value of the node label by which the rollout groups its pods; `None` without the label, or without such a label.
+    /// The value of the node label by which the rollout groups its pods; `None` without the label, or without
+    /// such a label.
     pub(crate) group: Option<&'a str>,
     /// Its place in the order of all active pods.
     pub(crate) place: usize,
@@ -88,8 +91,8 @@ pub(crate) struct Inventory<'a> {
     pub(crate) spec: &'a OrderedDeploymentSpec,
     pub(crate) status: &'a OrderedDeploymentStatus,
     pub(crate) bounds: Bounds,
-    /// The hash of the current template: of its set, if that exists. In an abort, the current template is that of the last
-    /// complete revision.
+    /// The hash of the current template: of its set, if that exists. In an abort, the current template is
+    /// that of the last complete revision.
     pub(crate) hash: String,
     /// The set of the current template.
     pub(crate) current: Option<&'a Set>,
@@ -267,7 +270,8 @@ impl<'a> Inventory<'a> {
         self.ranked_pods.append(&mut updated);
     }
 
-    /// Sorts these pods, given in order, as a rollout replaces them: within one delete priority by the value of this node label.
+    /// Sorts these pods, given in order, as a rollout replaces them: within one delete priority by the value
+    /// of this node label.
     pub(crate) fn group(&self, ranked_pods: &mut [RankedPod<'a>], label: &str) {
         for ranked in &mut *ranked_pods {
             let node = self.node_of(ranked);
@@ -283,8 +287,9 @@ impl<'a> Inventory<'a> {
         self.snapshot.nodes.get(ranked.pod.facts.node.as_ref()?)?.as_ref()
     }
 
-    /// Whether the current template is that of the revision that served last: the rollout goes back to it, and no pause point holds it,
-    /// as in an abort. Without replicas it is not known yet which template is rolled out. A set that is gone may have served later.
+    /// Whether the current template is that of the revision that served last: the rollout goes back to it,
+    /// and no pause point holds it, as in an abort. Without replicas it is not known yet which template is
+    /// rolled out. A set that is gone may have served later.
     pub(crate) fn returns(&self) -> bool {
         let own = self.current.filter(|set| !set.terminating).and_then(|set| set.served);
         let Some(own) = own.filter(|served| *served > 0) else { return false };
@@ -321,8 +326,8 @@ impl<'a> Inventory<'a> {
         hash == self.hash || self.old_target().is_some_and(|set| set.hash == hash)
     }
 
-    /// The set of which old pods are made: that of what served last. Before a revision has served, that of the first release: each other
-    /// one was stopped by another template, and would grow past its own points.
+    /// The set of which old pods are made: that of what served last. Before a revision has served, that of
+    /// the first release: each other one was stopped by another template, and would grow past its own points.
     pub(crate) fn old_target(&self) -> Option<&'a Set> {
         if self.aborts() || self.returns() {
             return None;
@@ -371,7 +376,8 @@ impl<'a> Inventory<'a> {
         all
     }
 
-    /// The next pod of the same kind in the order: an old pod after an old one, else a pod of the current revision.
+    /// The next pod of the same kind in the order: an old pod after an old one, else a pod of the current
+    /// revision.
     pub(crate) fn next_of_kind(&self, ranked: &RankedPod<'_>) -> Option<&RankedPod<'a>> {
         let kind = if ranked.updated { self.updated() } else { self.old() };
         kind.get(kind.partition_point(|other| other.place <= ranked.place))
@@ -493,14 +499,16 @@ impl<'a> Inventory<'a> {
         self.spec.paused || !self.invalid_points.is_empty()
     }
 
-    /// Whether `spec.paused` keeps the set of the template from being created: pods are made of another one until then.
+    /// Whether `spec.paused` keeps the set of the template from being created: pods are made of another one
+    /// until then.
     pub(crate) fn waits_for_its_set(&self) -> bool {
         let is_missing = self.spec.paused && self.current.is_none() && self.bounds.desired > 0;
         is_missing && self.usable_sets().next().is_some()
     }
 
-    /// Whether the set with that UID is of the current template. Its pods stay whatever happens to the set: while it is
-    /// being deleted, another set replaces it and adopts the pods that the garbage collector orphans.
+    /// Whether the set with that UID is of the current template. Its pods stay whatever happens to the set:
+    /// while it is being deleted, another set replaces it and adopts the pods that the garbage collector
+    /// orphans.
     pub(crate) fn is_current_set(&self, uid: &str) -> bool {
         self.sets.iter().any(|of| of.updated && *of.set.uid == *uid)
     }
@@ -551,7 +559,8 @@ fn is_set_without_owner(snapshot: &Snapshot) -> bool {
     is_set && !is_controlled
 }
 
-/// When the pod becomes available, if it is ready. As Kubernetes' `IsPodAvailable` in `pkg/api/v1/pod/util.go`.
+/// When the pod becomes available, if it is ready. As Kubernetes' `IsPodAvailable` in
+/// `pkg/api/v1/pod/util.go`.
 fn available_at(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
     if !pod.facts.ready {
         return None;

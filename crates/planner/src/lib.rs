@@ -1,11 +1,12 @@
 //! The planner: from a snapshot it decides which pods to create and delete, and where the rollout pauses.
 //!
-//! [`decide()`] is a pure function. This crate does no I/O, reads no clock, uses no randomness, and depends on no client. The
-//! controller, the previews of the command line and the simulator all call it.
+//! [`decide()`] is a pure function. This crate does no I/O, reads no clock, uses no randomness, and depends
+//! on no client. The controller, the previews of the command line and the simulator all call it.
 //!
-//! One decision covers all pods of all revisions. It is one of three: data that must be read before a decision is possible
-//! ([`Decision::Read`]), a status that must be stored before any other write ([`Decision::Record`]), or the pods to create
-//! and to delete ([`Decision::Act`]). The caller carries it out and calls [`decide()`] again with a new snapshot.
+//! One decision covers all pods of all revisions. It is one of three: data that must be read before a
+//! decision is possible ([`Decision::Read`]), a status that must be stored before any other write
+//! ([`Decision::Record`]), or the pods to create and to delete ([`Decision::Act`]). The caller carries it out
+//! and calls [`decide()`] again with a new snapshot.
 
 mod abort;
 mod backoff;

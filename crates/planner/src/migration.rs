@@ -1,7 +1,8 @@
-//! The migration of pods between a Deployment and an OrderedDeployment: during it no pod is created or deleted, since a
-//! controller that sees only half of the pods would replace the other half.
+//! The migration of pods between a Deployment and an OrderedDeployment: during it no pod is created or
+//! deleted, since a controller that sees only half of the pods would replace the other half.
 //!
-//! The planner does not move pods: the garbage collector and the command line do, and the controller adopts them.
+//! The planner does not move pods: the garbage collector and the command line do, and the controller adopts
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,8 +21,9 @@ pub fn is_handed_back(deployment: &OrderedDeployment) -> bool {
     annotation_of(deployment, annotation::HANDING_BACK).is_some()
 }
 
-/// The migration sources in the annotation; `Err` is the part of the annotation that names none. They count only until the
-/// first rollout of the object has begun: after that the migration is over, and the annotation is a remnant.
+/// The migration sources in the annotation; `Err` is the part of the annotation that names none. They count
+/// only until the first rollout of the object has begun: after that the migration is over, and the annotation
+/// is a remnant.
 pub fn sources(deployment: &OrderedDeployment) -> Result<BTreeSet<Source>, String> {
     if deployment.status.as_ref().is_some_and(|status| status.rollout.is_some()) {
         return Ok(BTreeSet::new());

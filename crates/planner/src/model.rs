@@ -22,7 +22,8 @@ pub struct Snapshot {
     pub nodes: Nodes,
     /// The time of the decision.
     pub now: Timestamp,
-    /// Whether the object and the pods were read live for this decision, rather than from a cache that may lag.
+    /// Whether the object and the pods were read live for this decision, rather than from a cache that may
+    /// lag.
     pub live: bool,
     /// Whether the API server accepts pods of the current template, as far as known.
     pub dry_run: DryRun,
@@ -30,17 +31,20 @@ pub struct Snapshot {
     pub failure: Option<Failure>,
     /// The pause points of the last decision: UID and name of their pods. Used only to warn of lost ones.
     pub known_points: BTreeMap<Arc<str>, String>,
-    /// UIDs of plain ReplicaSets for which a pod could not be adopted or released: which pods belong to them is not known.
+    /// UIDs of plain ReplicaSets for which a pod could not be adopted or released: which pods belong to them
+    /// is not known.
     pub unclaimed: BTreeSet<Arc<str>>,
     /// Names of sets with another owner, which our sets cannot have.
     pub taken_names: BTreeSet<String>,
     /// The requested migration sources: whether each still exists. See [`Read::Sources`].
     pub sources: BTreeMap<Source, bool>,
-    /// The API server's comparison of the template with those of the sets, if requested. See [`Read::Template`].
+    /// The API server's comparison of the template with those of the sets, if requested. See
+    /// [`Read::Template`].
     pub comparison: ComparisonResult,
 }
 
-/// Whether a template that no known set has equals the template of a set, spelled differently, according to the API server.
+/// Whether a template that no known set has equals the template of a set, spelled differently, according to
+/// the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ComparisonResult {
     /// Not compared.
@@ -89,20 +93,23 @@ pub struct Set {
     pub min_ready_seconds: i32,
     /// The template of its pods.
     pub template: Template,
-    /// The entries of its annotation [`EQUAL_TEMPLATES`](ordereddeployment_api::names::annotation::EQUAL_TEMPLATES).
+    /// The entries of its annotation
+    /// [`EQUAL_TEMPLATES`](ordereddeployment_api::names::annotation::EQUAL_TEMPLATES).
     pub equal_templates: Vec<String>,
-    /// The revision as which it last served, from its annotation [`SERVED`](ordereddeployment_api::names::annotation::SERVED): 0 if it has
-    /// not served, `None` without the annotation.
+    /// The revision as which it last served, from its annotation
+    /// [`SERVED`](ordereddeployment_api::names::annotation::SERVED): 0 if it has not served, `None` without
+    /// the annotation.
     pub served: Option<i64>,
     /// Whether it is being deleted.
     pub terminating: bool,
-    /// For a ReplicaSet of a Deployment: the `replicas` of the Deployment for which the Deployment controller last set the size.
+    /// For a ReplicaSet of a Deployment: the `replicas` of the Deployment for which the Deployment controller
+    /// last set the size.
     pub desired_replicas: Option<i32>,
 }
 
 impl Set {
-    /// The order in which one of several sets is preferred: sets that are not terminating first, then the oldest (as in
-    /// Kubernetes' `FindNewReplicaSet`), then by name.
+    /// The order in which one of several sets is preferred: sets that are not terminating first, then the
+    /// oldest (as in Kubernetes' `FindNewReplicaSet`), then by name.
     pub(crate) fn seniority(&self) -> impl Ord + '_ {
         (self.terminating, self.created, &self.name)
     }
@@ -138,8 +145,8 @@ pub struct Pod {
 pub struct Failed {
     /// The time of the failure by the API server's clock; not before the creation of the pod.
     pub at: Timestamp,
-    /// Since when its replacement waits: since the controller saw the failure, by its clock; or since the failure, by the
-    /// API server's clock, if that was before the first reconciliation.
+    /// Since when its replacement waits: since the controller saw the failure, by its clock; or since the
+    /// failure, by the API server's clock, if that was before the first reconciliation.
     pub seen: Timestamp,
     /// The reason in one word, such as `Evicted` or `OutOfcpu`.
     pub reason: Arc<str>,
@@ -159,8 +166,8 @@ pub enum Point {
     At {
         /// The side of the pod.
         side: PausePoint,
-        /// The duration of the pause; `Ok(None)`: until it is resumed; `Err`: malformed, which counts as absent, but does
-        /// not change the end of a hold that began before.
+        /// The duration of the pause; `Ok(None)`: until it is resumed; `Err`: malformed, which counts as
+        /// absent, but does not change the end of a hold that began before.
         duration: Result<Option<Duration>, Malformed>,
     },
 }
@@ -240,10 +247,11 @@ pub enum Read {
     Live,
     /// These nodes, live.
     Nodes(BTreeSet<Arc<str>>),
-    /// Whether the template equals that of one of these sets, spelled differently: their UIDs, in the order of the
-    /// comparison. For [`Snapshot::comparison`]; [`Comparison`](crate::Comparison) makes it.
+    /// Whether the template equals that of one of these sets, spelled differently: their UIDs, in the order
+    /// of the comparison. For [`Snapshot::comparison`]; [`Comparison`](crate::Comparison) makes it.
     Template(Vec<Arc<str>>),
-    /// Whether these sources still exist, and then the object and its pods, live: the pods of deleted sources can be adopted.
+    /// Whether these sources still exist, and then the object and its pods, live: the pods of deleted sources
+    /// can be adopted.
     Sources(BTreeSet<Source>),
     /// A dry-run create of a pod of the set with this template hash, for [`Snapshot::dry_run`].
     DryRun {
@@ -266,12 +274,13 @@ pub struct Record {
 pub struct Act {
     /// Changes of sets, in this order.
     pub sets: Vec<SetChange>,
-    /// Whether `sets` only publishes the sizes of a running rollout, so that a later act can publish them too. Until then
-    /// the published sizes still sum up to D.
+    /// Whether `sets` only publishes the sizes of a running rollout, so that a later act can publish them
+    /// too. Until then the published sizes still sum up to D.
     pub may_lag: bool,
     /// Pods to create.
     pub creates: Vec<Create>,
-    /// Pods to delete: one group after the other, the pods of a group in parallel. The first failure ends the deletions.
+    /// Pods to delete: one group after the other, the pods of a group in parallel. The first failure ends the
+    /// deletions.
     pub deletes: Vec<DeleteGroup>,
     /// Events to publish.
     pub events: Vec<Event>,
@@ -281,7 +290,8 @@ pub struct Act {
     pub requeue: Option<Duration>,
     /// The current pause points: [`Snapshot::known_points`] of the next decision.
     pub points: BTreeMap<Arc<str>, String>,
-    /// ReplicaSets of a Deployment whose pods wait for a pause point, by UID, and a message that says for which.
+    /// ReplicaSets of a Deployment whose pods wait for a pause point, by UID, and a message that says for
+    /// which.
     pub held_back: BTreeMap<Arc<str>, String>,
 }
 
@@ -324,7 +334,8 @@ pub enum SetChange {
     Equal {
         /// Its UID.
         uid: Arc<str>,
-        /// The new entries of the annotation [`EQUAL_TEMPLATES`](ordereddeployment_api::names::annotation::EQUAL_TEMPLATES).
+        /// The new entries of the annotation
+        /// [`EQUAL_TEMPLATES`](ordereddeployment_api::names::annotation::EQUAL_TEMPLATES).
         equal_templates: Vec<String>,
     },
     /// Delete an old set without pods, beyond `revisionHistoryLimit`.

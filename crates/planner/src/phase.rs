@@ -30,9 +30,11 @@ pub(crate) struct State<'c, 'a> {
     pub(crate) points: Points<'c>,
     /// Whether the rollout is held at a pause point, or by `spec.paused`: it deletes no pod.
     pub(crate) is_held: bool,
-    /// Whether every pod is of the current template and available, none is surplus, and no pause point is ahead.
+    /// Whether every pod is of the current template and available, none is surplus, and no pause point is
+    /// ahead.
     pub(crate) is_whole: bool,
-    /// Whether the current template serves: no point is ahead, no old pod is left, and enough pods are available.
+    /// Whether the current template serves: no point is ahead, no old pod is left, and enough pods are
+    /// available.
     pub(crate) serves: bool,
 }
 
@@ -53,8 +55,8 @@ impl<'c, 'a> State<'c, 'a> {
         Self { inventory, phase, points, is_held, is_whole, serves }
     }
 
-    /// Whether every pod is of the current template and available, and the set says that it serves. Otherwise a change of the template
-    /// right after the report would go back to a revision before this one.
+    /// Whether every pod is of the current template and available, and the set says that it serves. Otherwise
+    /// a change of the template right after the report would go back to a revision before this one.
     pub(crate) fn is_complete(&self) -> bool {
         self.is_whole && (!self.serves || self.inventory.has_served())
     }

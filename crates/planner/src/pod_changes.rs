@@ -109,7 +109,8 @@ pub(crate) fn recreate_waits(inventory: &Inventory<'_>) -> bool {
     inventory.recreate() && old_terminating(inventory)
 }
 
-/// Adds creates, without the replacements that wait for the backoff. A set that takes no part in the rollout gets no pods.
+/// Adds creates, without the replacements that wait for the backoff. A set that takes no part in the rollout
+/// gets no pods.
 pub(crate) fn create(inventory: &Inventory<'_>, changes: &mut PodChanges, hash: &str, count: i64) {
     let count = count - inventory.backed_off(hash);
     if count > 0 && inventory.takes_part(hash) {
@@ -120,16 +121,17 @@ pub(crate) fn create(inventory: &Inventory<'_>, changes: &mut PodChanges, hash: 
 /// The creates of `changes`, in their order.
 pub(crate) fn creates(inventory: &Inventory<'_>, changes: &PodChanges) -> Vec<Create> {
     let mut counted: Vec<_> = changes.creates.iter().collect();
-    // The current set comes first: if there is room for few pods only, the rollout waits for these. After failed creates it
-    // comes last: often only creates of the new template are refused or not answered, and the other sets recover first.
+    // The current set comes first: if there is room for few pods only, the rollout waits for these. After
+    // failed creates it comes last: often only creates of the new template are refused or not answered, and
+    // the other sets recover first.
     let failed = create_failed(inventory);
     counted.sort_by_key(|(hash, _)| (**hash == inventory.hash) == failed);
     let counted = counted.into_iter().map(|(hash, count)| (hash, usize::try_from(*count).unwrap_or(0)));
     counted.map(|(hash, count)| Create { hash: hash.clone(), count }).collect()
 }
 
-/// Splits the pods, given in order, into groups of one priority and one group of nodes. Pods of a terminating set are left out: the garbage
-/// collector deletes them, or orphans them for adoption.
+/// Splits the pods, given in order, into groups of one priority and one group of nodes. Pods of a terminating
+/// set are left out: the garbage collector deletes them, or orphans them for adoption.
 pub(crate) fn groups<'c, 'a: 'c>(
     inventory: &Inventory<'_>,
     ranked_pods: impl IntoIterator<Item = &'c RankedPod<'a>>,

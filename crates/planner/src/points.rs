@@ -1,5 +1,5 @@
-//! The pause points ahead of a rollout: a number of updated pods that each allows, and a place in the order that it keeps. Read only:
-//! `seen` stores what is first seen, `hold` begins and ends holds.
+//! The pause points ahead of a rollout: a number of updated pods that each allows, and a place in the order
+//! that it keeps. Read only: `seen` stores what is first seen, `hold` begins and ends holds.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,8 @@ pub(crate) const MORE: &str = "more";
 /// The first part of the id of the point that `spec.paused` is.
 pub(crate) const PAUSED: &str = "spec.paused";
 
-/// The first part of the id of the point that stands for the declared points of a plain Deployment if they cannot be used.
+/// The first part of the id of the point that stands for the declared points of a plain Deployment if they
+/// cannot be used.
 const INVALID: &str = "pausePoints";
 
 /// A declared point with a place in the order, or with one place for each group of nodes.
@@ -37,8 +38,9 @@ impl<'c> Place<'c> {
         fits.then(|| Self { point, group: group.map(ToOwned::to_owned) })
     }
 
-    /// Where it is among these old pods, given in order: how many are ahead of it. `None`: no pod is behind it.
-    /// Pods of revisions that never served go first, wherever they are: they count only if no other pod is behind it.
+    /// Where it is among these old pods, given in order: how many are ahead of it. `None`: no pod is behind
+    /// it. Pods of revisions that never served go first, wherever they are: they count only if no other pod
+    /// is behind it.
     pub(crate) fn barrier(&self, inventory: &Inventory<'_>, old: &[RankedPod<'_>]) -> Option<usize> {
         let mut behind = (0..).zip(old).filter(|(_, ranked)| self.is_behind(inventory, ranked)).peekable();
         let first = behind.peek().map(|(at, _)| *at);
@@ -102,7 +104,8 @@ pub(crate) struct Ahead<'c> {
     pub(crate) limit: i64,
     /// How many old pods are ahead of it; `None` without a pod at it.
     pub(crate) barrier: Option<usize>,
-    /// Of equal ones, the smallest comes first: `after` marks, declared points as in the list, `before` marks.
+    /// Of equal ones, the smallest comes first: `after` marks, declared points as in the list, `before`
+    /// marks.
     rank: (u8, usize),
     pub(crate) seconds: Option<i64>,
 }
@@ -132,8 +135,8 @@ impl<'c> Points<'c> {
         points
     }
 
-    /// The points of a plain Deployment, whose controller decides the numbers of pods: one without a pod pauses at once. Those that are
-    /// not stored yet are barriers, too.
+    /// The points of a plain Deployment, whose controller decides the numbers of pods: one without a pod
+    /// pauses at once. Those that are not stored yet are barriers, too.
     pub(crate) fn without_numbers(inventory: &'c Inventory<'_>) -> Self {
         let mut points = Self::of(inventory);
         for one in &mut points.ahead {
@@ -273,8 +276,8 @@ fn one<'c>(inventory: &'c Inventory<'_>, kept: &'c AheadPoint) -> Option<Ahead<'
     Some(Ahead { id: kept.id.clone(), kind, limit, barrier, rank, seconds })
 }
 
-/// A stored point that the spec does not declare: it is ahead while the list is invalid, and until it is known whether the spec is that of
-/// this rollout.
+/// A stored point that the spec does not declare: it is ahead while the list is invalid, and until it is
+/// known whether the spec is that of this rollout.
 fn unknown<'c>(
     inventory: &Inventory<'_>,
     kept: &AheadPoint,
@@ -287,8 +290,9 @@ fn unknown<'c>(
     is_open.then_some(ahead)
 }
 
-/// A number as it counts now. In its hold, it is also at most the share with which the hold began: an autoscaler changes no share. While the
-/// list is invalid, or may be that of another template, there get no more than there are, or were when its hold began.
+/// A number as it counts now. In its hold, it is also at most the share with which the hold began: an
+/// autoscaler changes no share. While the list is invalid, or may be that of another template, there get no
+/// more than there are, or were when its hold began.
 fn at_its_hold(inventory: &Inventory<'_>, id: &str, mut number: i64) -> i64 {
     let desired = inventory.bounds.desired;
     let hold = inventory.status.hold.as_ref().filter(|hold| hold.id == id);
@@ -372,7 +376,8 @@ pub(crate) fn whole_seconds(duration: std::time::Duration) -> i64 {
     i64::try_from(seconds).unwrap_or(i64::MAX)
 }
 
-/// Whether a declared place of that name, or with `betweenNodeGroups` one of its groups, was seen in this rollout.
+/// Whether a declared place of that name, or with `betweenNodeGroups` one of its groups, was seen in this
+/// rollout.
 pub(crate) fn has_seen(inventory: &Inventory<'_>, name: &str) -> bool {
     let stored = inventory.status.points();
     let stored = stored.filter(|point| point.side.is_none() && point.share.is_some()).map(|point| &point.id);
@@ -383,7 +388,8 @@ pub(crate) fn has_seen(inventory: &Inventory<'_>, name: &str) -> bool {
     names.map(|full| full.split_once('.').map_or(full, |(first, _)| first)).any(|first| first == name)
 }
 
-/// Those of these old pods, given in order, that are in a group of nodes. Pods of revisions that never served go first, and are in none.
+/// Those of these old pods, given in order, that are in a group of nodes. Pods of revisions that never served
+/// go first, and are in none.
 pub(crate) fn with_groups<'r, 'a>(old: &'r [RankedPod<'a>]) -> impl Iterator<Item = &'r RankedPod<'a>> {
     old.iter().skip(first_served(old)).filter(|ranked| ranked.pod.facts.node.is_some())
 }
@@ -406,8 +412,8 @@ pub(crate) fn places<'c>(
     groups.into_iter().map(|group| Place { point, group: group.map(ToOwned::to_owned) }).collect()
 }
 
-/// The number of a place with so many old pods ahead of it. Pods that are missing can get behind it, and those whose node is not there, or not
-/// known yet, if it depends on nodes.
+/// The number of a place with so many old pods ahead of it. Pods that are missing can get behind it, and
+/// those whose node is not there, or not known yet, if it depends on nodes.
 pub(crate) fn number_of(inventory: &Inventory<'_>, point: &DeclaredPausePoint, ahead: usize) -> Share {
     let old = inventory.old();
     let desired = inventory.bounds.desired;

@@ -1,10 +1,11 @@
 //! The decision about the ReplicaSets of a plain Deployment, or about one ReplicaSet without a Deployment.
 //!
-//! The sizes of the sets are in their specs: the Deployment controller, or a user, decides them. This module decides which pods of a
-//! set go, in which order, and where the rollout of a Deployment pauses. It never changes the size of a set.
+//! The sizes of the sets are in their specs: the Deployment controller, or a user, decides them. This module
+//! decides which pods of a set go, in which order, and where the rollout of a Deployment pauses. It never
+//! changes the size of a set.
 //!
-//! A set of another template than the Deployment's is *old*. Its pods go in one order with those of all old sets; pause points bind
-//! only them.
+//! A set of another template than the Deployment's is *old*. Its pods go in one order with those of all old
+//! sets; pause points bind only them.
 
 mod pause;
 mod surplus;
@@ -24,8 +25,9 @@ use crate::{Act, Decision, DeleteGroup, Failure, FailureKind, Purpose, Read, Set
 
 /// Decides the next step for these sets. A pure function: equal snapshots give equal decisions.
 ///
-/// The snapshot's object is the Deployment: its template says which set is the newest, its status contains the hold and the passed
-/// pause points. For a set without a Deployment it is the set itself, so that no set is old. Each set has its name as its hash.
+/// The snapshot's object is the Deployment: its template says which set is the newest, its status contains
+/// the hold and the passed pause points. For a set without a Deployment it is the set itself, so that no set
+/// is old. Each set has its name as its hash.
 #[must_use]
 pub fn decide_sets(snapshot: &Snapshot) -> Decision {
     let mut inventory = Inventory::of(snapshot);
@@ -33,7 +35,8 @@ pub fn decide_sets(snapshot: &Snapshot) -> Decision {
     if !inventory.missing_nodes.is_empty() {
         return Decision::Read(Read::Nodes(inventory.missing_nodes.clone()));
     }
-    // The garbage collector deletes the Deployment: there is no rollout to pause, but its sets keep their sizes until they go too.
+    // The garbage collector deletes the Deployment: there is no rollout to pause, but its sets keep their
+    // sizes until they go too.
     let is_ending = snapshot.deployment.metadata.deletion_timestamp.is_some();
     let mut first = if is_ending { None } else { pause::transition(&inventory) };
     let mut changes = PodChanges::default();
@@ -46,8 +49,8 @@ pub fn decide_sets(snapshot: &Snapshot) -> Decision {
         }
     }
     wait_for_room(&inventory, &mut changes);
-    // No create waits for what is stored in the Deployment: if that is refused, lost pods are still replaced. But a lost last old pod
-    // ends the hold.
+    // No create waits for what is stored in the Deployment: if that is refused, lost pods are still replaced.
+    // But a lost last old pod ends the hold.
     let loses_last = inventory.status.hold.is_some() && inventory.old_count() == 0;
     let creates_first = matches!(first, Some(Decision::Record(_)))
         && !changes.creates.is_empty()
@@ -75,7 +78,8 @@ pub fn pauses(before: &OrderedDeploymentStatus, after: &OrderedDeploymentStatus)
     (before.hold.is_some() != after.hold.is_some()).then(|| after.hold.is_some())
 }
 
-/// The sets whose pods are known: as in the ReplicaSet controller, a pod that cannot be adopted or released stops its set only.
+/// The sets whose pods are known: as in the ReplicaSet controller, a pod that cannot be adopted or released
+/// stops its set only.
 fn reconciled<'a>(inventory: &Inventory<'a>) -> impl Iterator<Item = &'a Set> {
     let unclaimed = &inventory.snapshot.unclaimed;
     inventory.usable_sets().filter(|set| !unclaimed.contains(&set.uid))
@@ -94,7 +98,8 @@ fn missing(inventory: &Inventory<'_>) -> BTreeMap<String, i64> {
         } else if pods(set) == 0
             && (old_ones_go || inventory.status.hold.is_some() && inventory.old_count() > 0)
         {
-            // No new pod runs beside old ones. The Deployment controller fills a paused Deployment up with its new set.
+            // No new pod runs beside old ones. The Deployment controller fills a paused Deployment up with
+            // its new set.
             0
         } else {
             size(set)
@@ -149,8 +154,9 @@ fn newest_without_current<'a>(inventory: &Inventory<'a>) -> Option<&'a Set> {
     newest.filter(|_| inventory.current.is_none()).filter(is_newest)
 }
 
-/// Leaves creates to the next act for which only deletes of this act make room: with them there would be more pods than the sets want
-/// together. If a delete has failed, they do not wait for it, as in the ReplicaSet controller, which knows only one set.
+/// Leaves creates to the next act for which only deletes of this act make room: with them there would be more
+/// pods than the sets want together. If a delete has failed, they do not wait for it, as in the ReplicaSet
+/// controller, which knows only one set.
 fn wait_for_room(inventory: &Inventory<'_>, changes: &mut PodChanges) {
     let mut waiting = count(changes.deletes.iter().flat_map(|group| &group.targets));
     if waiting > 0 && create_failed(inventory) {

@@ -87,7 +87,8 @@ fn observed(inventory: &Inventory<'_>) -> OrderedDeploymentStatus {
     status
 }
 
-/// The status with the counts as of this decision. Only a report, which sets all conditions, says that a generation is observed.
+/// The status with the counts as of this decision. Only a report, which sets all conditions, says that a
+/// generation is observed.
 pub(crate) fn counted(inventory: &Inventory<'_>) -> OrderedDeploymentStatus {
     let mut status = inventory.status.clone();
     let narrow = |number: i64| Some(i32::try_from(number).unwrap_or(i32::MAX));
@@ -101,7 +102,8 @@ pub(crate) fn counted(inventory: &Inventory<'_>) -> OrderedDeploymentStatus {
     status
 }
 
-/// The status for a spec that violates a rule that the API server did not check: nothing is done, and the status says why.
+/// The status for a spec that violates a rule that the API server did not check: nothing is done, and the
+/// status says why.
 pub(crate) fn invalid(
     inventory: &Inventory<'_>,
     violations: &[ordereddeployment_api::Violation],
@@ -155,7 +157,8 @@ fn invalid_points(inventory: &Inventory<'_>) -> String {
 /// The message while there is no answer.
 const NOT_COMPARED: &str = "Whether the template differs from those of the sets is not known yet";
 
-/// As in a Deployment (`syncRolloutStatus` in `pkg/controller/deployment/progress.go`), with a clock that a hold stops.
+/// As in a Deployment (`syncRolloutStatus` in `pkg/controller/deployment/progress.go`), with a clock that a
+/// hold stops.
 fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     let inventory = state.inventory;
     let now = inventory.snapshot.now;
@@ -200,7 +203,8 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     let stored = |count: Option<i32>| i64::from(count.unwrap_or(0));
     let old_before = stored(before.replicas) - stored(before.updated_replicas);
     let old = inventory.old_count();
-    // The replacement of a failed pod is no progress: otherwise repeated failures would restart the clock forever.
+    // The replacement of a failed pod is no progress: otherwise repeated failures would restart the clock
+    // forever.
     let grown = status.updated_replicas > before.updated_replicas && inventory.backoff.message.is_none();
     let progressed = grown
         || old < old_before
@@ -235,7 +239,8 @@ fn abort_message(inventory: &Inventory<'_>, aborted: &Aborted) -> String {
         format!("{available} of {desired} pods of revision {to} are available")
     };
     format!(
-        "The rollout to revision {revision} was aborted, back to revision {to}: {reason}. {progress}. Change the \
+        "The rollout to revision {revision} was aborted, back to revision {to}: {reason}. {progress}. Change \
+         the \
          template, or start the rollout again with kubectl ordered retry {name}"
     )
 }
@@ -276,7 +281,8 @@ fn complete(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
 /// Why a rollout that nothing stops is not complete.
 fn goes_on(state: &State<'_, '_>) -> &'static str {
     if state.is_whole {
-        "Every pod is of the current template and available, but its OrderedReplicaSet does not record that yet"
+        "Every pod is of the current template and available, but its OrderedReplicaSet does not record that \
+         yet"
     } else {
         "Pods are missing, unavailable or of an older template"
     }
@@ -304,7 +310,8 @@ fn failure(state: &State<'_, '_>, changes: &PodChanges, status: &mut OrderedDepl
     conditions::set(status, condition::REPLICA_FAILURE, True, reason, &failure.message, now);
 }
 
-/// As kstatus defines it: `True` means failed. That includes a rollout past its deadline, as kstatus does for a Deployment.
+/// As kstatus defines it: `True` means failed. That includes a rollout past its deadline, as kstatus does for
+/// a Deployment.
 fn stalled(inventory: &Inventory<'_>, changes: &PodChanges, status: &mut OrderedDeploymentStatus) {
     let now = inventory.snapshot.now;
     let late = status.condition(condition::PROGRESSING);
@@ -326,8 +333,8 @@ fn stalled(inventory: &Inventory<'_>, changes: &PodChanges, status: &mut Ordered
     }
 }
 
-/// As kstatus defines it: `True` means that the pods do not match the spec yet. Never `True` together with `Stalled`, so
-/// that the result does not depend on the order in which a reader checks them.
+/// As kstatus defines it: `True` means that the pods do not match the spec yet. Never `True` together with
+/// `Stalled`, so that the result does not depend on the order in which a reader checks them.
 fn reconciling(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     let inventory = state.inventory;
     let (holds, reason, message) =

@@ -1,7 +1,8 @@
 //! The current revision: which sets have the spec's template. Only this module decides that.
 //!
-//! A set has the template if both are written alike, or if it stores that the API server found them equal. If no set has it,
-//! the API server is asked before a rollout starts. This module compares templates only by their canonical text.
+//! A set has the template if both are written alike, or if it stores that the API server found them equal. If
+//! no set has it, the API server is asked before a rollout starts. This module compares templates only by
+//! their canonical text.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,13 +14,14 @@ use crate::{ComparisonResult, Set, Snapshot};
 /// The current template, compared with those of the sets.
 #[derive(Debug)]
 pub(crate) struct Revision<'a> {
-    /// Its set; the oldest of several (after a collision that was undone by hand). Until the template is known to be new,
-    /// the set of the rollout so far.
+    /// Its set; the oldest of several (after a collision that was undone by hand). Until the template is
+    /// known to be new, the set of the rollout so far.
     pub(crate) current: Option<&'a Set>,
     /// The `pod-template-hash` of the current set, or of the one to create.
     pub(crate) hash: String,
     pub(crate) template: Template,
-    /// The sets to compare with, in that order; none once the template is known to equal one of theirs, or to be new.
+    /// The sets to compare with, in that order; none once the template is known to equal one of theirs, or to
+    /// be new.
     pub(crate) candidates: Vec<&'a Set>,
 }
 
@@ -37,7 +39,8 @@ impl<'a> Revision<'a> {
             (Some(set), _) | (None, Some(set)) => (set.hash.clone(), true),
             (None, None) => {
                 let hash = hash_without_set(snapshot);
-                // A set with this hash and another text has either another spelling of the template, or another template.
+                // A set with this hash and another text has either another spelling of the template, or
+                // another template.
                 let is_taken = snapshot.sets.iter().any(|set| set.hash == hash);
                 let is_begun = begun == Some(hash.as_str()) && !is_taken;
                 let is_known = is_begun || snapshot.comparison == ComparisonResult::New;
@@ -106,8 +109,8 @@ fn begun(snapshot: &Snapshot) -> Option<&str> {
     Some(snapshot.deployment.status.as_ref()?.rollout.as_ref()?.template_hash.as_str())
 }
 
-/// The hash of the current template without a set. It stays the hash with which the rollout began if a user deletes the set:
-/// another hash would be another rollout.
+/// The hash of the current template without a set. It stays the hash with which the rollout began if a user
+/// deletes the set: another hash would be another rollout.
 fn hash_without_set(snapshot: &Snapshot) -> String {
     let template = &snapshot.deployment.spec.template;
     let collisions =
@@ -119,8 +122,8 @@ fn hash_without_set(snapshot: &Snapshot) -> String {
     hashes.find(|hash| begun == Some(hash)).unwrap_or_else(|| template_hash(template, collisions))
 }
 
-/// Gives each set a unique hash, by which sets are distinguished. Two sets have the same hash if one of them was adopted
-/// from another deployment; the oldest set that is not terminating keeps it.
+/// Gives each set a unique hash, by which sets are distinguished. Two sets have the same hash if one of them
+/// was adopted from another deployment; the oldest set that is not terminating keeps it.
 pub fn make_hashes_unique<'a>(sets: impl IntoIterator<Item = &'a mut Set>) {
     let mut sets: Vec<&mut Set> = sets.into_iter().collect();
     if sets.iter().map(|set| set.hash.as_str()).collect::<BTreeSet<_>>().len() == sets.len() {

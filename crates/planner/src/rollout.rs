@@ -1,6 +1,7 @@
 //! Pods to create and delete in a rollout. `scaling` handles its scaling, `hold` its holds.
 //!
-//! One decision covers the active pods of all revisions. It writes nothing and ignores pods beyond the barrier.
+//! One decision covers the active pods of all revisions. It writes nothing and ignores pods beyond the
+//! barrier.
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{Blocked, UnavailablePods, names::reason};
@@ -22,7 +23,8 @@ const BLOCKED_GRACE: SignedDuration = SignedDuration::from_secs(60);
 /// The most pods that a message names.
 const NAMED: usize = 5;
 
-/// A rollout: what a smaller D takes comes first, then a hold, then missing pods and the rollout's own deletions.
+/// A rollout: what a smaller D takes comes first, then a hold, then missing pods and the rollout's own
+/// deletions.
 pub(crate) fn roll(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
     let inventory = state.inventory;
     let (scaled, scaling) = scaling::scale_down(state)?;
@@ -79,7 +81,8 @@ fn may_go<'c, 'a>(state: &State<'c, 'a>) -> &'c [RankedPod<'a>] {
     if stands { &[] } else { inventory.old().get(..state.points.barrier).unwrap_or_default() }
 }
 
-/// Whether the points let so few updated pods exist that old ones are created. Those beyond a number take the place of old ones.
+/// Whether the points let so few updated pods exist that old ones are created. Those beyond a number take the
+/// place of old ones.
 fn old_missing(state: &State<'_, '_>) -> i64 {
     let (inventory, points) = (state.inventory, &state.points);
     let beyond = (inventory.updated_count() - points.limit).max(0);
@@ -156,11 +159,13 @@ pub(crate) fn no_earlier_revision(state: &State<'_, '_>) -> Option<(&'static str
         format!("Continue with kubectl ordered unpause {name}")
     } else {
         format!(
-            "Once the rollout is held, pass the point with kubectl ordered resume {name}. Until then, only another template helps"
+            "Once the rollout is held, pass the point with kubectl ordered resume {name}. Until then, only \
+             another template helps"
         )
     };
     let message = format!(
-        "Pods are missing: a pause keeps pods of an earlier revision, and no set of one that served exists. {next}"
+        "Pods are missing: a pause keeps pods of an earlier revision, and no set of one that served exists. \
+         {next}"
     );
     Some((reason::NO_EARLIER_REVISION, message))
 }
@@ -169,7 +174,8 @@ pub(crate) fn no_earlier_revision(state: &State<'_, '_>) -> Option<(&'static str
 fn waits(inventory: &Inventory<'_>, point: &Ahead<'_>, changes: &mut PodChanges) {
     let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
     let message = format!(
-        "Waits at pause point {}: with one replica and no surge, no updated pod can be beside the old one. Set maxSurge or \
+        "Waits at pause point {}: with one replica and no surge, no updated pod can be beside the old one. \
+         Set maxSurge or \
          more replicas, or pass the point with kubectl ordered resume {name} {}",
         point.id, point.id
     );
@@ -177,8 +183,8 @@ fn waits(inventory: &Inventory<'_>, point: &Ahead<'_>, changes: &mut PodChanges)
     changes.blocked = Some(blocked_since(inventory, &point.id));
 }
 
-/// The first pod of the order may not be deleted since too few pods are available, and no pod can be created: the rollout
-/// can continue only with unavailable pods behind the first one.
+/// The first pod of the order may not be deleted since too few pods are available, and no pod can be created:
+/// the rollout can continue only with unavailable pods behind the first one.
 fn out_of_turn<'c, 'a>(
     state: &State<'c, 'a>,
     go: &'c [RankedPod<'a>],
@@ -212,7 +218,8 @@ fn out_of_turn<'c, 'a>(
             changes.stalled = Some((
                 reason::WAITING_IN_ORDER,
                 format!(
-                    "Pod {head} is next, but deleting it would leave too few available pods, and unavailable pods \
+                    "Pod {head} is next, but deleting it would leave too few available pods, and unavailable \
+                     pods \
                      wait for their turn (unavailablePods: InOrder)"
                 ),
             ));
@@ -223,7 +230,8 @@ fn out_of_turn<'c, 'a>(
     unavailable.into_iter().take(most).take_while(|ranked| budget.take(ranked)).collect()
 }
 
-/// The rollout cannot reach its barrier. The status stores since when; after a grace time the condition says so.
+/// The rollout cannot reach its barrier. The status stores since when; after a grace time the condition says
+/// so.
 fn blocked(inventory: &Inventory<'_>, point: &Ahead<'_>, pods: &[&str], changes: &mut PodChanges) {
     let blocked = blocked_since(inventory, &point.id);
     let (id, since, now) = (&blocked.id, blocked.since.0, seconds(inventory.snapshot.now));
@@ -235,9 +243,12 @@ fn blocked(inventory: &Inventory<'_>, point: &Ahead<'_>, pods: &[&str], changes:
             others => format!(" and {others} more"),
         };
         let message = format!(
-            "Blocked at pause point {id}: deleting the next pod leaves too few available pods, and the only unavailable \
-             old pods are at or behind the pause point: {named}{more}. Repair or delete these pods, raise maxUnavailable, \
-             pass the point with kubectl ordered resume {name} {id}, or roll back with kubectl ordered undo {name}"
+            "Blocked at pause point {id}: deleting the next pod leaves too few available pods, and the only \
+             unavailable \
+             old pods are at or behind the pause point: {named}{more}. Repair or delete these pods, raise \
+             maxUnavailable, \
+             pass the point with kubectl ordered resume {name} {id}, or roll back with kubectl ordered undo \
+             {name}"
         );
         changes.stalled = Some((reason::BLOCKED, message));
     }
@@ -252,8 +263,8 @@ fn blocked_since(inventory: &Inventory<'_>, id: &str) -> Blocked {
     known.cloned().unwrap_or_else(|| Blocked { id: id.to_owned(), since: now.into() })
 }
 
-/// Whether no updated pod can be created for now: creates have been refused for some time, for instance by a quota, or all
-/// wanted pods have waited that long for a backoff. That counts like a reached ceiling.
+/// Whether no updated pod can be created for now: creates have been refused for some time, for instance by a
+/// quota, or all wanted pods have waited that long for a backoff. That counts like a reached ceiling.
 fn no_creates(inventory: &Inventory<'_>, changes: &PodChanges) -> bool {
     let waited = |since: Timestamp| inventory.snapshot.now.duration_since(since) >= NO_CREATES;
     let backed_off = !changes.creates.contains_key(&inventory.hash) && inventory.delayed_since().any(waited);

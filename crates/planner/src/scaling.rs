@@ -1,4 +1,5 @@
-//! Pods to create and delete because of the number of replicas, not of a template: D = 0, surplus, a smaller D in a rollout.
+//! Pods to create and delete because of the number of replicas, not of a template: D = 0, surplus, a smaller
+//! D in a rollout.
 //!
 //! Scaling never gets a release further: in each part of a rollout the pods with a pause point ahead go last.
 
@@ -54,7 +55,8 @@ pub(crate) fn surplus<'c, 'a>(inventory: &'c Inventory<'a>, budget: &mut Budget)
     all.into_iter().filter(|ranked| budget.take_available(ranked)).take(excess).collect()
 }
 
-/// The pods that a smaller D takes from a rollout, or that its sizes are reached. The sizes to reach are stored first.
+/// The pods that a smaller D takes from a rollout, or that its sizes are reached. The sizes to reach are
+/// stored first.
 pub(crate) fn scale_down(state: &State<'_, '_>) -> Result<(PodChanges, Scaling), Box<Decision>> {
     let (inventory, points) = (state.inventory, &state.points);
     let desired = inventory.bounds.desired;
@@ -143,7 +145,8 @@ fn in_proportion(inventory: &Inventory<'_>) -> (i64, i64) {
     (share, desired - share)
 }
 
-/// These pods as scaling takes them: in the order, those with a pause point ahead behind all others, the held pod last.
+/// These pods as scaling takes them: in the order, those with a pause point ahead behind all others, the held
+/// pod last.
 fn victims<'c, 'a>(inventory: &Inventory<'_>, part: &'c [RankedPod<'a>]) -> Vec<&'c RankedPod<'a>> {
     let stored = inventory.status.points();
     let marks = stored.filter(|point| point.side.is_some()).filter_map(|point| Id::parse(&point.id));

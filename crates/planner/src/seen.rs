@@ -1,4 +1,5 @@
-//! What a rollout sees for the first time is counted and stored: its pause points, and `spec.paused`. What is taken away is passed.
+//! What a rollout sees for the first time is counted and stored: its pause points, and `spec.paused`. What is
+//! taken away is passed.
 //!
 //! It returns a status to store. No pod is deleted or created here.
 
@@ -20,7 +21,8 @@ const MARKS: usize = 64;
 /// The most places that a status keeps.
 const PLACES: usize = 512;
 
-/// The change of the stored points, if there is one. For a plain Deployment, `spec.paused` is how a hold is carried out.
+/// The change of the stored points, if there is one. For a plain Deployment, `spec.paused` is how a hold is
+/// carried out.
 pub(crate) fn see(inventory: &Inventory<'_>, sight: Sight) -> Option<Decision> {
     if !inventory.is_rollout() || inventory.revision.needs_comparison() {
         return None;
@@ -110,7 +112,8 @@ impl Seen<'_, '_> {
         }
     }
 
-    /// The id of a point that is not known yet; `None` for one that is ahead or passed. A pod and a declared point can have one name.
+    /// The id of a point that is not known yet; `None` for one that is ahead or passed. A pod and a declared
+    /// point can have one name.
     fn new_id(&self, name: &str, is_mark: bool) -> Option<NewId> {
         let stored = self.status.points();
         let ahead = stored.map(|point| (&point.id, point.side.is_some(), None));
@@ -211,7 +214,8 @@ impl Seen<'_, '_> {
         self.keep(new, MARKS, |point| point.side.is_some() && !is_more(point));
     }
 
-    /// Of these points and those of the same kind that are stored, the ones with the smallest numbers. Another one stands for the rest.
+    /// Of these points and those of the same kind that are stored, the ones with the smallest numbers.
+    /// Another one stands for the rest.
     fn keep(&mut self, mut new: Vec<AheadPoint>, most: usize, is_one: fn(&AheadPoint) -> bool) {
         let desired = self.inventory.bounds.desired;
         let limit = |point: &AheadPoint| points::counted(point.share.unwrap_or_default(), desired);
@@ -232,8 +236,8 @@ impl Seen<'_, '_> {
         }
     }
 
-    /// One point stands for those beyond the most that the status keeps: it has the smallest of their numbers. In a plain Deployment,
-    /// pods that are there hold it themselves.
+    /// One point stands for those beyond the most that the status keeps: it has the smallest of their
+    /// numbers. In a plain Deployment, pods that are there hold it themselves.
     fn stand_for(&mut self, first: &AheadPoint) {
         if self.is_plain {
             return;
@@ -287,7 +291,8 @@ impl Seen<'_, '_> {
         self.keep(new, PLACES, |point| point.side.is_none() && point.share.is_some());
     }
 
-    /// In a plain Deployment, a point without a pod pauses at once: groups of nodes are counted when no pod is missing.
+    /// In a plain Deployment, a point without a pod pauses at once: groups of nodes are counted when no pod
+    /// is missing.
     fn knows_groups(&self) -> bool {
         let inventory = self.inventory;
         !self.is_plain
@@ -321,7 +326,8 @@ impl Seen<'_, '_> {
         let hold = inventory.status.hold.as_ref();
         let is_held = hold.is_some_and(|hold| stored.iter().any(|point| point.id == hold.id));
         let points = Points::of(inventory);
-        // A share of the pods that are there, or were: those of a surge, and of a larger number that is not given up yet, count.
+        // A share of the pods that are there, or were: those of a surge, and of a larger number that is not
+        // given up yet, count.
         let there = narrow(inventory.active());
         let share = match points.lowest().filter(|_| is_held) {
             Some(lowest) => Share { limit: narrow(lowest.limit), replicas: desired },
@@ -355,8 +361,8 @@ fn is_of(kept: &AheadPoint, ranked: &RankedPod<'_>) -> bool {
     kept.side.is_some() && Id::parse(&kept.id).is_some_and(|id| id.name == ranked.pod.name)
 }
 
-/// How many updated pods there are while so many old pods are at or behind a point. Pods that are missing are at no side of it, but
-/// Recreate replaces none.
+/// How many updated pods there are while so many old pods are at or behind a point. Pods that are missing are
+/// at no side of it, but Recreate replaces none.
 fn ahead_of(inventory: &Inventory<'_>, behind: usize) -> Share {
     let behind = i64::try_from(behind).unwrap_or(i64::MAX);
     let desired = inventory.bounds.desired;

@@ -1,15 +1,16 @@
-//! Which revisions served, and which of them an abort rolls back to. An annotation of each set says so: whoever may write the status
-//! of the object cannot write it.
+//! Which revisions served, and which of them an abort rolls back to. An annotation of each set says so:
+//! whoever may write the status of the object cannot write it.
 //!
-//! Sets of a controller before this annotation do not have it. While no set has it, what the status says is believed, and written to
-//! the sets.
+//! Sets of a controller before this annotation do not have it. While no set has it, what the status says is
+//! believed, and written to the sets.
 
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, names::condition};
 
 use crate::Set;
 use crate::revision::is_of;
 
-/// The set of the last revision that served, besides the current template's: an abort, and an undo without a revision, go back to it.
+/// The set of the last revision that served, besides the current template's: an abort, and an undo without a
+/// revision, go back to it.
 #[must_use]
 pub fn last_served<'a>(deployment: &OrderedDeployment, sets: &'a [Set]) -> Option<&'a Set> {
     back(sets, deployment.stored_status(), |set| is_of(set, &deployment.spec.template))

@@ -7,8 +7,9 @@ use ordereddeployment_api::Rollout;
 /// Numbers of pods by `pod-template-hash`.
 pub(crate) type Sizes = BTreeMap<String, i64>;
 
-/// The sizes to publish: the given ones with the least change that makes their sum D. The disruption controller sums them up
-/// for the number of expected pods. The current set takes the difference; if it has too few, the largest old sets give.
+/// The sizes to publish: the given ones with the least change that makes their sum D. The disruption
+/// controller sums them up for the number of expected pods. The current set takes the difference; if it has
+/// too few, the largest old sets give.
 pub(crate) fn published(sizes: &Sizes, desired: i64, current: &str) -> Sizes {
     let mut published = sizes.clone();
     let old: i64 = published.iter().filter(|(hash, _)| *hash != current).map(|(_, size)| *size).sum();

@@ -1,4 +1,5 @@
-//! Templates that are not known to be new: before a rollout starts, the API server compares them, and the result is stored.
+//! Templates that are not known to be new: before a rollout starts, the API server compares them, and the
+//! result is stored.
 
 use std::sync::Arc;
 
@@ -49,7 +50,8 @@ pub(crate) fn unanswered(inventory: &Inventory<'_>) -> Option<(&'static str, Str
     let is_due = is_told(inventory.status) || due(*since).is_some_and(|at| at <= inventory.snapshot.now);
     is_due.then(|| {
         let message = format!(
-            "The API server does not answer whether this template differs from those of the sets, and no rollout \
+            "The API server does not answer whether this template differs from those of the sets, and no \
+             rollout \
              starts: {message}"
         );
         (reason::TEMPLATE_NOT_COMPARED, message)

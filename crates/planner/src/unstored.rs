@@ -1,4 +1,5 @@
-//! Reports fields of a status that the API server does not store, because its CRDs are older than the controller.
+//! Reports fields of a status that the API server does not store, because its CRDs are older than the
+//! controller.
 
 use jiff::Timestamp;
 use ordereddeployment_api::ConditionStatus::{False, True};
@@ -11,7 +12,8 @@ use crate::conditions;
 #[must_use]
 pub fn unstored_message(fields: &[String]) -> String {
     format!(
-        "The API server does not store these fields of the status: {}. Its CRDs are older than the controller: update them",
+        "The API server does not store these fields of the status: {}. Its CRDs are older than the \
+         controller: update them",
         fields.join(", ")
     )
 }

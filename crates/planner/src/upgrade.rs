@@ -1,4 +1,5 @@
-//! The status of a controller before version 0.2, which stored sizes of sets in place of numbers of pause points.
+//! The status of a controller before version 0.2, which stored sizes of sets in place of numbers of pause
+//! points.
 
 use ordereddeployment_api::{
     AheadPoint, Hold, Passed, PassedBy, PausePoint, Rollout, Scaling, Share, names::ALL_POINTS,
@@ -9,8 +10,8 @@ use crate::inventory::Inventory;
 use crate::points::Place;
 use crate::{Decision, Record};
 
-/// The status with the present fields, if it has those of before. A hold keeps its id; its number is counted from the pods.
-/// The sizes of a plain Deployment stay.
+/// The status with the present fields, if it has those of before. A hold keeps its id; its number is counted
+/// from the pods. The sizes of a plain Deployment stay.
 pub(crate) fn upgrade(inventory: &Inventory<'_>, is_plain: bool) -> Option<Decision> {
     let rollout = inventory.status.rollout.as_ref().filter(|rollout| rollout.points.is_none())?;
     let mut status = inventory.status.clone();

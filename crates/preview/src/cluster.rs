@@ -1,8 +1,9 @@
 //! A model of the cluster around the decisions: a scheduler, kubelets, and a user who resumes.
 //!
-//! At each point in time, the scheduler places the pods that were pending one interval before, the kubelets report what is
-//! due, then the controller decides until there is nothing to do, and last the user resumes a hold. The sandbox under a
-//! clock with the same interval has the same timing, so that a test can compare the preview with a real run there.
+//! At each point in time, the scheduler places the pods that were pending one interval before, the kubelets
+//! report what is due, then the controller decides until there is nothing to do, and last the user resumes a
+//! hold. The sandbox under a clock with the same interval has the same timing, so that a test can compare the
+//! preview with a real run there.
 
 mod state;
 
@@ -77,8 +78,8 @@ struct Model<'a> {
     evaluated_pods: usize,
 }
 
-/// Previews what the controller will do, starting from a snapshot. `snapshot.deployment` is the future object: with the new
-/// template or the new number of replicas.
+/// Previews what the controller will do, starting from a snapshot. `snapshot.deployment` is the future
+/// object: with the new template or the new number of replicas.
 #[must_use]
 pub fn preview(snapshot: &Snapshot, assumptions: &Assumptions) -> Preview {
     let mut cluster = SimulatedCluster::of(snapshot);
@@ -249,8 +250,8 @@ impl Model<'_> {
         done.changed && !idle
     }
 
-    /// Adds a step per deletion request and returns their number. Pods that are deleted together are one step: a group;
-    /// evictions are one step each, after the deletions of unavailable pods.
+    /// Adds a step per deletion request and returns their number. Pods that are deleted together are one
+    /// step: a group; evictions are one step each, after the deletions of unavailable pods.
     fn add_deletions(&mut self, act: &Act) -> usize {
         let evict = self.cluster.deployment.spec.pod_deletion == PodDeletion::Evict;
         let mut actions = Vec::new();

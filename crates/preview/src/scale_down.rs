@@ -1,4 +1,5 @@
-//! The pods that a smaller number of replicas removes, and the controller's next act: decisions on a simulated cluster.
+//! The pods that a smaller number of replicas removes, and the controller's next act: decisions on a
+//! simulated cluster.
 
 use std::sync::Arc;
 
@@ -13,7 +14,8 @@ const MOST_DECISIONS: usize = 10_000;
 /// How many reads and records may come before an act.
 const MOST_PREPARATIONS: usize = 16;
 
-/// The controller's next act, after the necessary reads and records. `None` if that needs an answer of the API server.
+/// The controller's next act, after the necessary reads and records. `None` if that needs an answer of the
+/// API server.
 #[must_use]
 pub fn next_act(snapshot: &Snapshot) -> Option<Act> {
     act_of(&mut SimulatedCluster::of(snapshot), &snapshot.dry_run)
@@ -42,8 +44,8 @@ pub fn scale_down(snapshot: &Snapshot, replicas: i32) -> Vec<Arc<str>> {
     gone
 }
 
-/// The UIDs of the pods that a scale-down of a plain Deployment deletes, in order. `None` in a rollout: then the Deployment
-/// controller decides how many pods of each set go.
+/// The UIDs of the pods that a scale-down of a plain Deployment deletes, in order. `None` in a rollout: then
+/// the Deployment controller decides how many pods of each set go.
 #[must_use]
 pub fn scale_down_plain(snapshot: &Snapshot, replicas: i32) -> Option<Vec<Arc<str>>> {
     let mut scaled = snapshot.clone();

@@ -1,7 +1,7 @@
 //! A cluster in memory, with the objects that decisions read: it applies decisions to itself.
 //!
-//! One model for previews, the exploration and tests. Its owner advances the time, schedules pods and starts them. Decisions
-//! are made only from what the controller knows.
+//! One model for previews, the exploration and tests. Its owner advances the time, schedules pods and starts
+//! them. Decisions are made only from what the controller knows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,7 +57,8 @@ pub struct Applied {
 }
 
 impl SimulatedCluster {
-    /// A cluster with this object and nothing else, at that time. The API server finds its templates different.
+    /// A cluster with this object and nothing else, at that time. The API server finds its templates
+    /// different.
     #[must_use]
     pub fn new(deployment: OrderedDeployment, now: Timestamp) -> Self {
         Self {
@@ -122,8 +123,8 @@ impl SimulatedCluster {
         }
     }
 
-    /// The next decision, with its snapshot. Requested data is read; `prove` answers its dry run. A decision that asks for
-    /// data that it already has is returned as it is.
+    /// The next decision, with its snapshot. Requested data is read; `prove` answers its dry run. A decision
+    /// that asks for data that it already has is returned as it is.
     pub fn decide(&self, prove: impl FnMut(&Template) -> DryRun) -> (Snapshot, Decision) {
         decide_and_read(self.observed(), &self.nodes, prove)
     }
@@ -135,7 +136,8 @@ impl SimulatedCluster {
         *generation = generation.saturating_add(1);
     }
 
-    /// Stores a status, with times in whole seconds as from an API server. Returns whether it differs from the stored one.
+    /// Stores a status, with times in whole seconds as from an API server. Returns whether it differs from
+    /// the stored one.
     pub fn store(&mut self, status: &OrderedDeploymentStatus) -> bool {
         if is_in_whole_seconds(status) {
             let differs = self.deployment.status.as_ref() != Some(status);
@@ -151,8 +153,8 @@ impl SimulatedCluster {
         differs
     }
 
-    /// Applies an act: sets, then creates, then deletes. If `admit` refuses a create with a message, no pod is deleted.
-    /// Deleted pods are marked as terminating; the owner of the model removes them.
+    /// Applies an act: sets, then creates, then deletes. If `admit` refuses a create with a message, no pod
+    /// is deleted. Deleted pods are marked as terminating; the owner of the model removes them.
     pub fn carry_out(
         &mut self,
         act: &Act,
@@ -262,8 +264,8 @@ impl SimulatedCluster {
     }
 }
 
-/// The decision on a snapshot, with what it was made on. Data that it asks for is read: these nodes exist, and `prove` answers the dry
-/// run. A decision that asks for data that it already has is returned as it is.
+/// The decision on a snapshot, with what it was made on. Data that it asks for is read: these nodes exist,
+/// and `prove` answers the dry run. A decision that asks for data that it already has is returned as it is.
 pub fn decide_and_read(
     mut snapshot: Snapshot,
     nodes: &BTreeMap<Arc<str>, NodeFacts>,

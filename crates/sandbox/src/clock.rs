@@ -1,11 +1,11 @@
 //! The only source of time.
 //!
-//! The sandbox takes every timestamp and every delay from a [`Clock`], so tokio's paused clock can drive a simulated
-//! cluster. Tokio does the waiting; a beat only determines its length.
+//! The sandbox takes every timestamp and every delay from a [`Clock`], so tokio's paused clock can drive a
+//! simulated cluster. Tokio does the waiting; a beat only determines its length.
 //!
-//! A clock with a beat synchronizes the agents. The scheduler binds pods on beats, and a kubelet measures its delays
-//! from the beat in which they began. The latency of requests does not accumulate. A model of the cluster that knows no
-//! requests can therefore predict the state at every beat.
+//! A clock with a beat synchronizes the agents. The scheduler binds pods on beats, and a kubelet measures its
+//! delays from the beat in which they began. The latency of requests does not accumulate. A model of the
+//! cluster that knows no requests can therefore predict the state at every beat.
 
 use std::time::Duration;
 
@@ -32,8 +32,9 @@ impl Clock {
         Self { source: Source::System, beat: None }
     }
 
-    /// A simulated clock: `base` plus the time that tokio's clock advanced since this call. Call it in the runtime
-    /// whose clock is paused. A server with such a clock answers requests that arrive in one instant in sorted order.
+    /// A simulated clock: `base` plus the time that tokio's clock advanced since this call. Call it in the
+    /// runtime whose clock is paused. A server with such a clock answers requests that arrive in one instant
+    /// in sorted order.
     #[must_use]
     pub fn simulated(base: Timestamp) -> Self {
         Self { source: Source::Simulated { base, start: Instant::now() }, beat: None }

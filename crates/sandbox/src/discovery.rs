@@ -1,4 +1,5 @@
-//! Discovery: the groups, versions and resources of the server. Clients that prefer the aggregated form accept this one too.
+//! Discovery: the groups, versions and resources of the server. Clients that prefer the aggregated form
+//! accept this one too.
 //!
 //! This module has no list of its own; it uses the resources that the caller passes.
 
@@ -39,8 +40,10 @@ pub fn api_groups(all: &[ResourceInfo]) -> Value {
 pub fn api_resources(all: &[ResourceInfo], group: &str, version: &str) -> Option<Value> {
     let mut resources = Vec::new();
     for info in of_version(all, group, version) {
-        resources.push(json!({"name": info.plural, "singularName": info.singular, "namespaced": info.namespaced,
-            "kind": info.kind, "verbs": info.verbs, "shortNames": info.short_names, "categories": info.categories}));
+        resources.push(json!({"name": info.plural, "singularName": info.singular,
+            "namespaced": info.namespaced,
+            "kind": info.kind, "verbs": info.verbs, "shortNames": info.short_names,
+            "categories": info.categories}));
         for sub in subresources(info) {
             resources.push(json!({"name": format!("{}/{}", info.plural, sub.name), "singularName": "",
                 "namespaced": info.namespaced, "kind": sub.kind, "verbs": sub.verbs,

@@ -1,5 +1,5 @@
-//! Failures that a test injects. The server rejects such a request before it processes it, so a fault never changes
-//! stored objects.
+//! Failures that a test injects. The server rejects such a request before it processes it, so a fault never
+//! changes stored objects.
 
 use crate::audit::Record;
 use crate::status::Failure;

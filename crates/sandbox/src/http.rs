@@ -1,7 +1,7 @@
 //! The HTTP layer of the server: one hyper service for sockets and in-memory pipes.
 //!
-//! It transports bytes; the module `server` interprets them. With a simulated clock it collects the requests of one
-//! instant and has the server answer them in sorted order, so a run is reproducible.
+//! It transports bytes; the module `server` interprets them. With a simulated clock it collects the requests
+//! of one instant and has the server answer them in sorted order, so a run is reproducible.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -142,7 +142,8 @@ impl Gate {
         };
         if first {
             let (gate, server) = (Arc::clone(self), Arc::clone(server));
-            // A paused clock advances only when every task is idle. All requests of the instant have arrived by then.
+            // A paused clock advances only when every task is idle. All requests of the instant have arrived
+            // by then.
             tokio::spawn(async move {
                 tokio::time::sleep(LATENCY).await;
                 gate.open(&server);

@@ -1,8 +1,8 @@
 //! An embedded Kubernetes API server with nodes, a scheduler and kubelets, in memory.
 //!
-//! The sandbox serves HTTP: over TLS on loopback for kubectl, and over in-memory pipes for clients in the same process.
-//! The pipes also work with tokio's paused clock. No controller and no custom resource is built in: clients create the
-//! CustomResourceDefinitions.
+//! The sandbox serves HTTP: over TLS on loopback for kubectl, and over in-memory pipes for clients in the
+//! same process. The pipes also work with tokio's paused clock. No controller and no custom resource is built
+//! in: clients create the CustomResourceDefinitions.
 
 pub mod agents;
 mod audit;

@@ -100,7 +100,8 @@ pub(crate) fn put_at(object: &mut Value, path: &str, value: Value) {
     *place = value;
 }
 
-/// Writes whole numbers without a fraction, as Go does: the API server accepts `3.0` as an integer and returns `3`.
+/// Writes whole numbers without a fraction, as Go does: the API server accepts `3.0` as an integer and
+/// returns `3`.
 pub(crate) fn whole_numbers(value: &mut Value) {
     match value {
         Value::Object(map) => map.values_mut().for_each(whole_numbers),

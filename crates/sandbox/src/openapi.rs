@@ -1,7 +1,8 @@
-//! The `OpenAPI` v3 documents: which parameters the requests of kubectl may have, and the fields of custom resources for
-//! `kubectl explain`. Built-in kinds have no fields here.
+//! The `OpenAPI` v3 documents: which parameters the requests of kubectl may have, and the fields of custom
+//! resources for `kubectl explain`. Built-in kinds have no fields here.
 //!
-//! This module does not serve the documents. It builds them on each call and includes only what kubectl reads.
+//! This module does not serve the documents. It builds them on each call and includes only what kubectl
+//! reads.
 
 use serde_json::{Map, Value, json};
 

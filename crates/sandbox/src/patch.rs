@@ -26,7 +26,8 @@ pub(crate) fn apply(kind: PatchKind, original: &Value, patch: &Value) -> Result<
         PatchKind::Json => json(&mut result, patch)?,
         PatchKind::Merge | PatchKind::Strategic if !patch.is_object() => {
             return Err(Failure::bad_request(
-                "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
+                "error decoding patch: json: cannot unmarshal array into Go value of type \
+                 map[string]interface {}",
             ));
         }
         PatchKind::Merge => json_patch::merge(&mut result, patch),

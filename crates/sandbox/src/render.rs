@@ -57,11 +57,13 @@ pub(crate) fn list(
                     item
                 })
                 .collect();
-            json!({"kind": info.list_kind, "apiVersion": info.api_version(), "metadata": meta, "items": items})
+            json!({"kind": info.list_kind, "apiVersion": info.api_version(), "metadata": meta,
+                "items": items})
         }
         Form::Partial => {
             let items: Vec<Value> = objects.iter().map(|stored| partial(&versioned(info, stored))).collect();
-            json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": items})
+            json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta,
+                "items": items})
         }
         Form::Table(include) => {
             let all: Vec<Value> = objects.iter().map(|stored| Value::clone(stored)).collect();

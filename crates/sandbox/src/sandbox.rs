@@ -185,8 +185,8 @@ impl Sandbox {
         self.server.state().audit.len()
     }
 
-    /// From now on, watches of this resource show every event with this delay, including open watches. Lists have no
-    /// delay.
+    /// From now on, watches of this resource show every event with this delay, including open watches. Lists
+    /// have no delay.
     pub fn delay_watch(&self, plural: &str, delay: Duration) {
         self.server.state().delay_watch(plural, delay);
     }
@@ -202,7 +202,8 @@ impl Sandbox {
         *self.collector.borrow()
     }
 
-    /// From now on, the kubelet of this node reports no status and ends no pods, or does so again. Nothing else about the node changes.
+    /// From now on, the kubelet of this node reports no status and ends no pods, or does so again. Nothing
+    /// else about the node changes.
     pub fn silence(&self, node: &str, is_silent: bool) {
         self.silent.send_modify(|silent| {
             if is_silent {
@@ -213,7 +214,8 @@ impl Sandbox {
         });
     }
 
-    /// Compacts the history of all resources: watches that lag and watches from an older version expire with 410.
+    /// Compacts the history of all resources: watches that lag and watches from an older version expire with
+    /// 410.
     pub fn compact(&self) {
         self.server.state().store.compact();
     }
@@ -224,8 +226,8 @@ impl Sandbox {
         self.server.state().store.backup()
     }
 
-    /// Restores all objects from a backup. As after a restore of etcd, they have older versions than before. Watches
-    /// end.
+    /// Restores all objects from a backup. As after a restore of etcd, they have older versions than before.
+    /// Watches end.
     pub fn restore(&self, backup: &Backup) {
         self.server.state().store.restore(backup);
     }

@@ -1,7 +1,7 @@
 //! Error responses in the wording of the API server: the kind `Status`.
 //!
-//! The messages are part of the behavior, since users and scripts match them. This module does not decide what is an
-//! error.
+//! The messages are part of the behavior, since users and scripts match them. This module does not decide
+//! what is an error.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,8 @@ impl Failure {
         Self::new(404, "NotFound", format!("{} \"{name}\" not found", info.qualified())).about(info, name)
     }
 
-    /// A subresource of an object that does not exist, if the message of the API server includes the subresource.
+    /// A subresource of an object that does not exist, if the message of the API server includes the
+    /// subresource.
     pub(crate) fn not_found_at(info: &ResourceInfo, sub: &str, name: &str) -> Self {
         let what = format!("{}/{sub}", info.plural);
         let subject = qualified(&what, &info.group);

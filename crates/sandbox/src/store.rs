@@ -1,7 +1,7 @@
 //! Objects, resource versions and the event history of watches.
 //!
-//! One counter numbers all changes, like the revision of etcd. The store validates nothing; `server` does. It notifies
-//! watches only after a change is readable.
+//! One counter numbers all changes, like the revision of etcd. The store validates nothing; `server` does. It
+//! notifies watches only after a change is readable.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -85,7 +85,8 @@ pub(crate) struct Store {
     limit: usize,
     /// Only present if the configuration asks for a journal.
     pub(crate) journal: Option<Journal>,
-    /// Notified of every change that may empty a terminating namespace or a terminating CustomResourceDefinition.
+    /// Notified of every change that may empty a terminating namespace or a terminating
+    /// CustomResourceDefinition.
     pub(crate) emptied: Arc<Notify>,
 }
 

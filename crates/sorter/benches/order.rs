@@ -1,5 +1,5 @@
-//! `cargo bench -p ordereddeployment-sorter`: how long the order of many pods takes, with their ranks and node rules, beside the
-//! unpacked rules. The fastest of several runs counts.
+//! `cargo bench -p ordereddeployment-sorter`: how long the order of many pods takes, with their ranks and
+//! node rules, beside the unpacked rules. The fastest of several runs counts.
 
 #[path = "../tests/it/unpacked.rs"]
 mod unpacked;

@@ -1,5 +1,5 @@
-//! The grammar of the delete priority and of the deletion cost. The parser does not report errors: a malformed value counts
-//! as absent, and the reader of the annotation warns of it.
+//! The grammar of the delete priority and of the deletion cost. The parser does not report errors: a
+//! malformed value counts as absent, and the reader of the annotation warns of it.
 
 /// A decimal int32 without a leading `+` and without a leading zero; `None` is malformed.
 ///

@@ -1,5 +1,5 @@
-//! The key of a pod: the ten rules of the order as one comparable value. Two pods are compared only by what their keys are made
-//! of.
+//! The key of a pod: the ten rules of the order as one comparable value. Two pods are compared only by what
+//! their keys are made of.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -121,8 +121,8 @@ pub fn key(pod: &Facts, ctx: &Context<'_>) -> Key {
     Key::new(pod, packed, ctx.now)
 }
 
-/// The index in `ctx.rules` of the first rule that matches this pod. Only this rule applies, even if the pod's own
-/// annotation overrides its grant.
+/// The index in `ctx.rules` of the first rule that matches this pod. Only this rule applies, even if the
+/// pod's own annotation overrides its grant.
 #[must_use]
 pub fn matching_rule(pod: &Facts, ctx: &Context<'_>) -> Option<usize> {
     matching_on(pod.node.as_ref(), ctx.rules, ctx.nodes)

@@ -15,11 +15,12 @@
 //! | 8 | bucket of the creation time | newer |
 //! | 9 | UID, bytewise | smaller |
 //!
-//! The order is total because it compares keys, not pods: no rule depends on two pods at once, so no two rules can
-//! contradict each other over three pods. It also makes comparisons cheap: everything is parsed before.
+//! The order is total because it compares keys, not pods: no rule depends on two pods at once, so no two
+//! rules can contradict each other over three pods. It also makes comparisons cheap: everything is parsed
+//! before.
 //!
-//! This crate does no I/O, reads no clock (the caller passes `now`), and uses no randomness. It does not decide how many
-//! pods are deleted, and it does not know pause points or revisions.
+//! This crate does no I/O, reads no clock (the caller passes `now`), and uses no randomness. It does not
+//! decide how many pods are deleted, and it does not know pause points or revisions.
 
 mod facts;
 mod int32;

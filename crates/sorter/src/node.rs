@@ -1,5 +1,5 @@
-//! Node rules: the priority or the cost that a pod gets from its node. This module reads no nodes: [`missing_nodes`] tells
-//! the caller which ones to read.
+//! Node rules: the priority or the cost that a pod gets from its node. This module reads no nodes:
+//! [`missing_nodes`] tells the caller which ones to read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -112,7 +112,8 @@ pub type Nodes = BTreeMap<Arc<str>, Option<NodeFacts>>;
 
 /// The nodes that a rule needs for one of these pods and that are not known yet.
 ///
-/// Empty if no rule reads a node. A pod needs no node if its own annotations override everything that a rule could grant.
+/// Empty if no rule reads a node. A pod needs no node if its own annotations override everything that a rule
+/// could grant.
 pub fn missing_nodes<'a>(
     pods: impl IntoIterator<Item = &'a Facts>,
     rules: &[NodeRule],

@@ -1,5 +1,5 @@
-//! The order of many pods at once: each node is looked up and matched once, and only the bits in which the pods differ are
-//! compared.
+//! The order of many pods at once: each node is looked up and matched once, and only the bits in which the
+//! pods differ are compared.
 //!
 //! It gives the order of the keys, and makes no key before it is asked for one.
 
@@ -204,8 +204,8 @@ impl Narrow {
 
 /// The fields in which the pods differ, in as few bits as they take.
 ///
-/// With the begin of the UID and the index of the pod they make one integer, and integers are sorted without a branch for each
-/// comparison.
+/// With the begin of the UID and the index of the pod they make one integer, and integers are sorted without
+/// a branch for each comparison.
 struct Squeezed {
     fields: Vec<Narrow>,
     bits: u32,

@@ -1,7 +1,7 @@
 //! The rules as integers: comparing two pods is comparing a few numbers.
 //!
-//! Every rule has its bits in one of four words, the earlier rule in the earlier word or the higher bits, so that the smaller words
-//! are first. This module compares nothing itself.
+//! Every rule has its bits in one of four words, the earlier rule in the earlier word or the higher bits, so
+//! that the smaller words are first. This module compares nothing itself.
 
 use std::cmp::Reverse;
 
@@ -80,8 +80,8 @@ const MAX_SECONDS: i64 = i64::MAX / 1_000_000_000 - 2;
 
 /// The age of an event in coarse steps; a smaller age is a smaller number.
 ///
-/// Buckets of doubling width, as in the standard order, so that young pods are distinguished by their age and old ones are not:
-/// floor(log2(age in ns)), and one less for now and the future.
+/// Buckets of doubling width, as in the standard order, so that young pods are distinguished by their age and
+/// old ones are not: floor(log2(age in ns)), and one less for now and the future.
 fn bucket(time: Option<Timestamp>, now: Option<Timestamp>) -> u8 {
     let Some(time) = time else { return NO_TIME };
     let Some(now) = now else { return NO_AGE };

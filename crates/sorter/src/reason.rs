@@ -38,8 +38,9 @@ impl fmt::Display for Why {
 
 /// Why `pod`, whose key is `key`, has its place before `next`. Without a pod behind it, it is the last.
 ///
-/// The text begins with the pod's own delete priority: it says why the pod is here at all. The rule that parts it from the next
-/// one comes second, since among pods of one priority it only says which of them is first.
+/// The text begins with the pod's own delete priority: it says why the pod is here at all. The rule that
+/// parts it from the next one comes second, since among pods of one priority it only says which of them is
+/// first.
 #[must_use]
 pub fn why(pod: &Facts, key: &Key, next: Option<&Key>) -> Why {
     let decided = next.and_then(|next| Some((reason(key, next)?, next)));
@@ -55,13 +56,14 @@ pub fn why_by(pod: &Facts, key: &Key, words: &str) -> Why {
 
 fn own_priority(pod: &Facts, key: &Key) -> String {
     let priority = key.packed().priority();
-    // The annotation and the default need no word. A node rule that gives 0 is not told apart from the default.
+    // The annotation and the default need no word. A node rule that gives 0 is not told apart from the
+    // default.
     let source = if pod.priority.is_none() && priority != 0 { " (node rule)" } else { "" };
     format!("priority {priority}{source}")
 }
 
-/// What parts two pods by that rule, behind the priority of the first: ` > 0` or `, cost -100 < 0`. The second value is that of
-/// the next pod.
+/// What parts two pods by that rule, behind the priority of the first: ` > 0` or `, cost -100 < 0`. The
+/// second value is that of the next pod.
 fn parted(rule: Rule, first: &Key, next: &Key) -> String {
     let (first, next) = (first.packed(), next.packed());
     let words = match rule {

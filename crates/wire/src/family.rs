@@ -11,7 +11,8 @@ pub enum Family {
     /// OrderedDeployment and OrderedReplicaSet.
     #[default]
     Ordered,
-    /// Deployment and ReplicaSet of `apps/v1`, where the cluster runs without the built-in ReplicaSet controller.
+    /// Deployment and ReplicaSet of `apps/v1`, where the cluster runs without the built-in ReplicaSet
+    /// controller.
     Plain,
 }
 

@@ -1,7 +1,7 @@
 //! The objects that a decision creates: a set with a template, a pod of a set.
 //!
-//! Pure construction: the caller passes names, hashes and revisions. No field of a template is dropped, including fields
-//! that this build does not know.
+//! Pure construction: the caller passes names, hashes and revisions. No field of a template is dropped,
+//! including fields that this build does not know.
 
 use std::collections::BTreeMap;
 
@@ -54,8 +54,8 @@ pub fn new_set(
     }
 }
 
-/// A new pod of a set. `template` is the set's own, with the `pod-template-hash`. Raw JSON, so that the spec reaches the API
-/// server as the user wrote it.
+/// A new pod of a set. `template` is the set's own, with the `pod-template-hash`. Raw JSON, so that the spec
+/// reaches the API server as the user wrote it.
 #[must_use]
 pub fn new_pod(
     family: Family,
@@ -96,8 +96,8 @@ pub fn new_pod(
     })
 }
 
-/// The request that creates an object, unless it has fields that the API server does not know. kube has no parameter for it; API servers
-/// before 1.25 drop such fields. With `dry_run` the object is only validated.
+/// The request that creates an object, unless it has fields that the API server does not know. kube has no
+/// parameter for it; API servers before 1.25 drop such fields. With `dry_run` the object is only validated.
 ///
 /// # Errors
 /// The path is no valid part of an address.
@@ -149,9 +149,12 @@ mod tests {
             json!({
                 "name": "web-h", "namespace": "shop",
                 "labels": {"app": "web", "tier": "front", "pod-template-hash": "h"},
-                "annotations": {"ordereddeployment.io/revision": "4", "ordereddeployment.io/served": "0", "kubernetes.io/change-cause": "new image"},
-                "ownerReferences": [{"apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
-                                     "name": "web", "uid": "d1", "controller": true, "blockOwnerDeletion": true}],
+                "annotations": {"ordereddeployment.io/revision": "4", "ordereddeployment.io/served": "0",
+                "kubernetes.io/change-cause": "new image"},
+                "ownerReferences": [{"apiVersion": "ordereddeployment.io/v1alpha1",
+                "kind": "OrderedDeployment",
+                                     "name": "web", "uid": "d1", "controller": true,
+                                     "blockOwnerDeletion": true}],
             })
         );
         assert_eq!(json["spec"]["replicas"], 2);
@@ -175,8 +178,10 @@ mod tests {
                 "name": "web-h-x", "namespace": "shop",
                 "labels": {"app": "web", "tier": "front", "pod-template-hash": "h"},
                 "annotations": {"a": "b"}, "finalizers": ["example.com/f"],
-                "ownerReferences": [{"apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet",
-                                     "name": "web-h", "uid": "s1", "controller": true, "blockOwnerDeletion": true}],
+                "ownerReferences": [{"apiVersion": "ordereddeployment.io/v1alpha1",
+                "kind": "OrderedReplicaSet",
+                                     "name": "web-h", "uid": "s1", "controller": true,
+                                     "blockOwnerDeletion": true}],
             })
         );
         assert_eq!(pod["spec"], template()["spec"]);

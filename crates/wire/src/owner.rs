@@ -1,7 +1,8 @@
 //! The key of an object and of its owner.
 //!
-//! An owner reference has no namespace: its author chooses the UID, and may know that of an object in another namespace. The owner is
-//! in the namespace of the object that refers to it, so that a reference to another namespace refers to nothing.
+//! An owner reference has no namespace: its author chooses the UID, and may know that of an object in another
+//! namespace. The owner is in the namespace of the object that refers to it, so that a reference to another
+//! namespace refers to nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

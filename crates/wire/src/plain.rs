@@ -1,7 +1,7 @@
 //! Deployments and ReplicaSets of `apps/v1`, as the controller of the other family reads them.
 //!
-//! Their specs have the same fields, so that one controller reads both. What the controller stores about the rollout of a Deployment
-//! is in an annotation, since the status of a Deployment has no place for it.
+//! Their specs have the same fields, so that one controller reads both. What the controller stores about the
+//! rollout of a Deployment is in an annotation, since the status of a Deployment has no place for it.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,8 @@ fn annotation_of<'m>(metadata: &'m ObjectMeta, key: &str) -> Option<&'m str> {
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// The value of the annotation [`annotation::ROLLOUT_STATE`] for this status; `None` if there is nothing to store.
+/// The value of the annotation [`annotation::ROLLOUT_STATE`] for this status; `None` if there is nothing to
+/// store.
 #[must_use]
 pub fn rollout_state(status: &OrderedDeploymentStatus) -> Option<String> {
     #[derive(Serialize)]

@@ -1,5 +1,5 @@
-/// The resource of a type that the API server serves as another type: that of the other one. The last argument is the field with the
-/// metadata.
+/// The resource of a type that the API server serves as another type: that of the other one. The last
+/// argument is the field with the metadata.
 #[macro_export]
 macro_rules! served_as {
     ($kind:ty, $served:ty, $($metadata:tt)+) => {

@@ -1,8 +1,9 @@
 //! Pods, nodes and sets as the API server sends them, narrowed to what the order and the planner read.
 //!
-//! Decoding keeps these fields and drops all others (managed fields, containers, volumes), so that watching many pods needs
-//! little memory. A field with an unexpected type counts as absent: one odd object must not hide the others of its list.
-//! Annotations are parsed here, once; this module makes no decisions and sends no requests.
+//! Decoding keeps these fields and drops all others (managed fields, containers, volumes), so that watching
+//! many pods needs little memory. A field with an unexpected type counts as absent: one odd object must not
+//! hide the others of its list. Annotations are parsed here, once; this module makes no decisions and sends
+//! no requests.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -107,7 +108,8 @@ pub enum MalformedAnnotation {
     Value {
         /// Its key.
         key: &'static str,
-        /// The first 64 characters of its value, which are stored and reported: an annotation may have up to 256 KiB.
+        /// The first 64 characters of its value, which are stored and reported: an annotation may have up to
+        /// 256 KiB.
         value: String,
     },
     /// Its key is in the group of this project, and unknown.
@@ -213,8 +215,8 @@ impl PodView {
         self.read().1
     }
 
-    /// What decisions read of the pod, and the annotations that count as absent because their values are malformed or their keys
-    /// unknown.
+    /// What decisions read of the pod, and the annotations that count as absent because their values are
+    /// malformed or their keys unknown.
     #[must_use]
     pub fn read(&self) -> (Pod, Vec<MalformedAnnotation>) {
         self.read_in(Family::Ordered)
@@ -254,8 +256,10 @@ impl PodView {
         (pod, malformed)
     }
 
-    /// The pod's failure. A pod that has succeeded should run, too: restart rules of its containers can end it (KEP 5307). A kubelet that evicts a pod may write no condition, and one that refuses it no container status;
-    /// the API server's own time is the most reliable one, since the clocks of nodes differ.
+    /// The pod's failure. A pod that has succeeded should run, too: restart rules of its containers can end
+    /// it (KEP 5307). A kubelet that evicts a pod may write no condition, and one that refuses it no
+    /// container status; the API server's own time is the most reliable one, since the clocks of nodes
+    /// differ.
     fn failed(&self) -> Option<Failed> {
         let created = timestamp(self.metadata.creation_timestamp.as_ref())?;
         let status = &self.status;
@@ -388,8 +392,8 @@ pub fn set(set: &OrderedReplicaSet) -> Set {
     }
 }
 
-/// What decisions read of a ReplicaSet of `apps/v1`. Its name stands for its hash: a ReplicaSet needs no hash, and names are unique. A
-/// revision that is no number is -1.
+/// What decisions read of a ReplicaSet of `apps/v1`. Its name stands for its hash: a ReplicaSet needs no
+/// hash, and names are unique. A revision that is no number is -1.
 #[must_use]
 pub fn plain_set(set: &OrderedReplicaSet) -> Set {
     let annotations = set.metadata.annotations.as_ref();

@@ -1,4 +1,5 @@
-//! The control plane of some rows: nodes, fast kubelet stand-ins, pods without an owner, and one controller at a time.
+//! The control plane of some rows: nodes, fast kubelet stand-ins, pods without an owner, and one controller
+//! at a time.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,8 +22,8 @@ use crate::workload::Bounds;
 
 /// How many pods fit on a node.
 const PODS_PER_NODE: usize = 500;
-/// The controllers of a Deployment. They run in a process of their own: the other 30 controllers of kube-controller-manager would
-/// be part of its CPU time and memory.
+/// The controllers of a Deployment. They run in a process of their own: the other 30 controllers of
+/// kube-controller-manager would be part of its CPU time and memory.
 const BUILT_IN: &str = "deployment,replicaset";
 /// The arguments of kube-controller-manager against client limits.
 const UNLIMITED: [&str; 2] = ["--kube-api-qps=10000", "--kube-api-burst=20000"];
@@ -111,8 +112,8 @@ impl Cluster {
         self.test_cluster.control_plane().context("this is no real control plane")
     }
 
-    /// Starts the controller of that contender, with a direct connection and without client limits, and waits until it has read
-    /// everything.
+    /// Starts the controller of that contender, with a direct connection and without client limits, and waits
+    /// until it has read everything.
     pub async fn run(&self, contender: Contender) -> Result<Running> {
         let mut running = self.spawn(contender, &[])?;
         self.until_synced(&mut running).await?;

@@ -42,7 +42,8 @@ impl Contender {
         matches!(self, Self::Ours | Self::Plain)
     }
 
-    /// Whether it bounds the number of pods. The deployment controller bounds the sizes of ReplicaSets, and the pods follow later.
+    /// Whether it bounds the number of pods. The deployment controller bounds the sizes of ReplicaSets, and
+    /// the pods follow later.
     pub fn has_ceiling(self) -> bool {
         matches!(self, Self::Ours | Self::Null)
     }

@@ -1,7 +1,8 @@
-//! `cargo xtask bench`: the controller, the built-in controllers and a driver without a controller, measured in turn on one
-//! real control plane.
+//! `cargo xtask bench`: the controller, the built-in controllers and a driver without a controller, measured
+//! in turn on one real control plane.
 //!
-//! Every rollout is observed by a watch of its pods. One that breaks the order, the floor or the ceiling is not a result.
+//! Every rollout is observed by a watch of its pods. One that breaks the order, the floor or the ceiling is
+//! not a result.
 
 mod cluster;
 mod contender;

@@ -60,8 +60,8 @@ pub async fn roll_out(
     bounds: Bounds,
 ) -> Result<()> {
     let pods = &pods(test_cluster).await?;
-    // A create needs room below the ceiling, which an accepted delete makes. A delete needs a spare pod above the floor, which an
-    // updated pod becomes when it is ready.
+    // A create needs room below the ceiling, which an accepted delete makes. A delete needs a spare pod above
+    // the floor, which an updated pod becomes when it is ready.
     let (room, spare) = (&Semaphore::new(bounds.surge), &Semaphore::new(bounds.unavailable));
     let in_flight = &Semaphore::new(IN_FLIGHT);
     let create = async |number: usize| -> Result<()> {

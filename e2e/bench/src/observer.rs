@@ -76,7 +76,8 @@ impl State {
         self.pods.keys()
     }
 
-    /// A pod as the watch shows it now; `None`: it is gone. Counts are adjusted, since a row may have many pods.
+    /// A pod as the watch shows it now; `None`: it is gone. Counts are adjusted, since a row may have many
+    /// pods.
     pub fn change(&mut self, name: String, now: Option<Observed>) {
         self.changed = Some(Instant::now());
         let before = match now.clone() {

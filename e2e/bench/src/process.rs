@@ -19,7 +19,8 @@ impl Process {
     /// User and system time so far, in seconds.
     pub fn cpu_seconds(self) -> Result<f64> {
         let text = self.read("stat")?;
-        // The name of the program stands in parentheses and may contain spaces. utime and stime are fields 14 and 15.
+        // The name of the program stands in parentheses and may contain spaces. utime and stime are fields 14
+        // and 15.
         let rest = text.rsplit_once(')').context("an unexpected format of stat")?.1;
         let ticks = rest.split_whitespace().skip(11).take(2).map(str::parse::<u32>);
         Ok(ticks.sum::<Result<u32, _>>().map(f64::from)? * TICK)

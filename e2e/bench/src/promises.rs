@@ -6,11 +6,11 @@ use crate::contender::Contender;
 use crate::observer::State;
 use crate::workload::Bounds;
 
-/// The first promise that was broken: floor or ceiling of objects with that many replicas each, or the order of the priorities, if
-/// the pods have some. `None`: all were kept at every moment.
+/// The first promise that was broken: floor or ceiling of objects with that many replicas each, or the order
+/// of the priorities, if the pods have some. `None`: all were kept at every moment.
 ///
-/// The ceiling of the built-in controllers is not checked: they bound the sizes of ReplicaSets, and the pods follow later, so that
-/// it is exceeded in about every rollout. [`above_ceiling`] says by how much.
+/// The ceiling of the built-in controllers is not checked: they bound the sizes of ReplicaSets, and the pods
+/// follow later, so that it is exceeded in about every rollout. [`above_ceiling`] says by how much.
 pub fn broken(
     state: &State,
     replicas: usize,
@@ -45,8 +45,8 @@ pub fn above_ceiling(state: &State, replicas: usize, bounds: Bounds) -> usize {
     most.saturating_sub(replicas + bounds.surge)
 }
 
-/// Every pod must be deleted before all pods with a smaller priority; pods of one priority may be deleted in any order, since
-/// their deletions are in flight at the same time.
+/// Every pod must be deleted before all pods with a smaller priority; pods of one priority may be deleted in
+/// any order, since their deletions are in flight at the same time.
 fn out_of_order<'a>(
     deleted: impl Iterator<Item = &'a str>,
     priorities: &BTreeMap<String, i32>,

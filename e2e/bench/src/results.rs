@@ -135,8 +135,8 @@ impl Results {
             .with_context(|| format!("cannot read {}: remove it, and measure all rows again", file.display()))
     }
 
-    /// Adds a row, instead of an earlier result of the same row. `known` are the names of all rows in their order; results of
-    /// other rows are dropped, since their question is not asked any more.
+    /// Adds a row, instead of an earlier result of the same row. `known` are the names of all rows in their
+    /// order; results of other rows are dropped, since their question is not asked any more.
     pub fn put(&mut self, measured: Measured, known: &[&str]) {
         self.rows.retain(|row| row.name != measured.name);
         self.rows.push(measured);

@@ -85,8 +85,8 @@ pub struct Case {
     pub pods: Vec<InitialPod>,
     /// The declared pause points.
     pub points: Vec<DeclaredPoint>,
-    /// Whether the rollout comes after a complete one, so that it can be aborted: by users, and by the deadline if pods of the new
-    /// template never become ready.
+    /// Whether the rollout comes after a complete one, so that it can be aborted: by users, and by the
+    /// deadline if pods of the new template never become ready.
     pub aborts: bool,
     /// The template that is rolled out.
     pub template: u8,
@@ -343,8 +343,8 @@ fn declared(full: bool) -> Vec<Case> {
     cases
 }
 
-/// Every combination of that many pods with up to two priorities and up to two pause points. Pods of the larger priority come first,
-/// since they are deleted first regardless of their UIDs.
+/// Every combination of that many pods with up to two priorities and up to two pause points. Pods of the
+/// larger priority come first, since they are deleted first regardless of their UIDs.
 fn layouts(count: u8, full: bool) -> Vec<Vec<InitialPod>> {
     let mut layouts = Vec::new();
     let points = |timed: bool| {

@@ -356,7 +356,8 @@ fn change_pod(state: &mut State, id: u16, change: impl FnOnce(&mut PodState)) {
     }
 }
 
-/// The state after a decision is carried out. The create of that number is refused. Its pods keep their names.
+/// The state after a decision is carried out. The create of that number is refused. Its pods keep their
+/// names.
 fn carry_out(
     state: &State,
     decision: &Decision,
@@ -493,7 +494,8 @@ fn stale_decision(
     Ok(())
 }
 
-/// Carries out an act that was decided on an earlier state. The delete of a pod that has changed since is refused, which ends the act.
+/// Carries out an act that was decided on an earlier state. The delete of a pod that has changed since is
+/// refused, which ends the act.
 fn carry_out_late(
     seen: &State,
     actual: &State,

@@ -1,7 +1,8 @@
 //! `cargo xtask explore`: runs the planner in every reachable state of small clusters.
 //!
-//! The rules of `e2e/oracle` check each decision. Without further faults, every order of expected events must end in a state that the
-//! contract allows, and must not contain a cycle. No API server is simulated: the campaign of faults does that.
+//! The rules of `e2e/oracle` check each decision. Without further faults, every order of expected events must
+//! end in a state that the contract allows, and must not contain a cycle. No API server is simulated: the
+//! campaign of faults does that.
 
 mod case;
 mod display;
@@ -27,7 +28,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Explores small clusters with the planner.
 ///
-/// Each cluster starts with a rollout that is about to begin. A broken rule is printed once, with its shortest trace.
+/// Each cluster starts with a rollout that is about to begin. A broken rule is printed once, with its
+/// shortest trace.
 #[derive(Debug, Parser)]
 #[command(name = "explore")]
 struct Arguments {
@@ -102,7 +104,8 @@ fn main() -> Result<ExitCode> {
     }
     let Outcome { states, transitions, depth, is_cut, .. } = total.outcome;
     println!(
-        "{} clusters, {states} states, {transitions} transitions, at most {depth} steps deep, {} states in the largest; {} s \
+        "{} clusters, {states} states, {transitions} transitions, at most {depth} steps deep, {} states in \
+         the largest; {} s \
          on {jobs} threads",
         total.clusters,
         total.largest,

@@ -1,8 +1,9 @@
-//! A state: everything that a decision reads, in a canonical form, so that states that differ in nothing else are one state.
+//! A state: everything that a decision reads, in a canonical form, so that states that differ in nothing else
+//! are one state.
 //!
-//! Pods are named by their place: larger priorities come first, then UIDs in ascending order. Of times only their effect is kept: a
-//! timer runs or has expired. All pods have the same age. Within one priority, pods that are equally ready are ordered by UID, and a
-//! new pod is last.
+//! Pods are named by their place: larger priorities come first, then UIDs in ascending order. Of times only
+//! their effect is kept: a timer runs or has expired. All pods have the same age. Within one priority, pods
+//! that are equally ready are ordered by UID, and a new pod is last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,4 +1,5 @@
-//! Statuses in their canonical form, in which pods are named by their places, and without what no decision reads.
+//! Statuses in their canonical form, in which pods are named by their places, and without what no decision
+//! reads.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -35,7 +36,8 @@ impl Names {
         Self(names.0.into_iter().map(|(id, _)| (id, id)).collect())
     }
 
-    /// The pods are named by their places, and those that are gone and have a point ahead by the place of that.
+    /// The pods are named by their places, and those that are gone and have a point ahead by the place of
+    /// that.
     pub fn by_place(pods: &[PodState], status: &OrderedDeploymentStatus) -> Self {
         let mut names: Vec<(u16, u16)> = pods.iter().map(|pod| pod.id).zip(0..).collect();
         let points = status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
@@ -128,7 +130,8 @@ fn remove_unread(status: &mut OrderedDeploymentStatus) {
     status.history = None;
 }
 
-/// Renames pods. Points of pods that are gone are dropped where they are passed. Returns the new numbers of the pods that are mentioned.
+/// Renames pods. Points of pods that are gone are dropped where they are passed. Returns the new numbers of
+/// the pods that are mentioned.
 fn rename(status: &mut OrderedDeploymentStatus, names: &Names) -> Vec<u16> {
     if let Some(passed) = &mut status.passed {
         passed.retain(|one| names.renamed(&one.id).is_some());

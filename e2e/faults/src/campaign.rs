@@ -1,5 +1,5 @@
-//! The cases of the campaign: every scenario without faults, with combinations of faults, with a crash at every write, with pairs of
-//! crashes, and with random faults by seed.
+//! The cases of the campaign: every scenario without faults, with combinations of faults, with a crash at
+//! every write, with pairs of crashes, and with random faults by seed.
 //!
 //! A [`CaseId`] identifies a case: it gives the same case each time.
 
@@ -22,9 +22,11 @@ const MOMENTS: [Moment; 3] = [Moment::BeforeRequest, Moment::BeforeResponse, Mom
 const RESTART_AFTER: u64 = 1000;
 /// How many writes more than without faults get a second crash.
 const EXTRA_WRITES: u32 = 3;
-/// A slice plays every n-th deletion. The number is coprime to the number of deletions, so that every kind is played.
+/// A slice plays every n-th deletion. The number is coprime to the number of deletions, so that every kind is
+/// played.
 const EVERY: usize = 7;
-/// A slice plays every n-th crash, so that random runs are a large part of it. The number is coprime to the number of moments.
+/// A slice plays every n-th crash, so that random runs are a large part of it. The number is coprime to the
+/// number of moments.
 const EVERY_CRASH: usize = 2;
 /// The seed of a scenario with its default parameters.
 const PLAIN: u64 = 1;
@@ -88,9 +90,9 @@ fn random(seed: u64) -> Case {
     case
 }
 
-/// The cases in their order: the enumerated cases, then random cases from that seed on, `runs` in total. If the enumerated cases are
-/// more than that, or for a slice, each write gets one crash, at alternating moments, and there are no pairs of crashes. A slice has
-/// half of these crashes.
+/// The cases in their order: the enumerated cases, then random cases from that seed on, `runs` in total. If
+/// the enumerated cases are more than that, or for a slice, each write gets one crash, at alternating
+/// moments, and there are no pairs of crashes. A slice has half of these crashes.
 ///
 /// # Errors
 /// If a scenario cannot be played to count its writes.
@@ -129,7 +131,10 @@ fn deletions() -> Result<Vec<CaseId>, Error> {
     for (rollout, scenario) in ROLLOUTS.iter().enumerate() {
         let case = scenario.case(&mut StdRng::seed_from_u64(PLAIN));
         let log = run(&case)?;
-        let last = |what: &RunEventKind| matches!(what, RunEventKind::Step { place, .. } if place + 2 == case.steps.len());
+        let last = |what: &RunEventKind| {
+            matches!(what, RunEventKind::Step { place,
+            .. } if place + 2 == case.steps.len())
+        };
         let begun = log.events.iter().find(|event| last(&event.kind)).map_or(0, |event| event.requests);
         let later = log.requests[begun..].iter().filter(|record| is_counted(record)).count();
         let first = log.writes.saturating_sub(u32::try_from(later).unwrap_or(u32::MAX)) + 1;
@@ -165,7 +170,8 @@ const COMBINATIONS: &[fn(&mut Case)] = &[
             restart_after: RESTART_AFTER,
         });
     },
-    // Pods are created and deleted while the watch is frozen. It expires afterwards, so that it never shows them.
+    // Pods are created and deleted while the watch is frozen. It expires afterwards, so that it never shows
+    // them.
     |case| {
         case.faults.push(watch("pods", 1000, 5000, WatchFault::Freeze));
         case.faults.push(kill(2000));

@@ -1,4 +1,5 @@
-//! What is played: a cluster, the steps of its users, and faults. Plain data, so that a case can be printed, kept and shrunk.
+//! What is played: a cluster, the steps of its users, and faults. Plain data, so that a case can be printed,
+//! kept and shrunk.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -28,8 +29,8 @@ pub struct Case {
     pub short: bool,
 }
 
-/// The outcome of a case without faults, after its last step. Faults that change the spec or the pause points, or that delay a step,
-/// can lead to another outcome.
+/// The outcome of a case without faults, after its last step. Faults that change the spec or the pause
+/// points, or that delay a step, can lead to another outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// The object is complete and its condition says so.
@@ -39,8 +40,8 @@ pub enum Outcome {
     Held,
     /// `spec.paused` is set and stays set.
     Paused,
-    /// The rollout waits for something that never happens, and `Stalled` says so: `InOrder` behind an unready pod, a template that the
-    /// server refuses, a template whose pods never become ready.
+    /// The rollout waits for something that never happens, and `Stalled` says so: `InOrder` behind an unready
+    /// pod, a template that the server refuses, a template whose pods never become ready.
     Stalled,
     /// The object and everything that it owned are deleted.
     Deleted,
@@ -102,7 +103,8 @@ pub enum WaitFor {
     FieldEquals(String, String, Value, Millis),
 }
 
-/// One of the pods of that moment, in the order of their names. The number counts from 0, modulo the number of pods.
+/// One of the pods of that moment, in the order of their names. The number counts from 0, modulo the number
+/// of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PodSelector {
     /// Of all pods that do not terminate.
@@ -142,7 +144,8 @@ pub enum UserAction {
     PatchPod(PodSelector, Value),
     /// Removes all finalizers from all pods.
     RemoveFinalizers,
-    /// Deletes a pod without a grace period, and creates another one of the same name; with the same owners, or with none.
+    /// Deletes a pod without a grace period, and creates another one of the same name; with the same owners,
+    /// or with none.
     ReplacePod(PodSelector, bool),
     /// Deletes a node, and its pods at once, as the pod garbage collector does later.
     DeleteNode(String),
@@ -165,7 +168,8 @@ pub enum UserAction {
         /// How long it is frozen.
         frozen: Millis,
     },
-    /// A tenant of another namespace creates an object with the labels and the owner of an object of this one.
+    /// A tenant of another namespace creates an object with the labels and the owner of an object of this
+    /// one.
     Forge(Forgery),
     /// Patches the status of the OrderedDeployment with fields that only the controller writes.
     ForgeStatus(Value),
@@ -234,7 +238,8 @@ pub enum ResumeRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Fault {
-    /// The instance that sends that write crashes. Writes of all instances are counted from 1, without leases.
+    /// The instance that sends that write crashes. Writes of all instances are counted from 1, without
+    /// leases.
     Crash {
         /// The number of the write.
         write: u32,
@@ -399,7 +404,8 @@ pub enum Moment {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestMatcher {
-    /// `get`, `list`, `watch`, `create`, `update`, `patch` or `delete`; `write`: any write that [`Fault::Crash`] counts.
+    /// `get`, `list`, `watch`, `create`, `update`, `patch` or `delete`; `write`: any write that
+    /// [`Fault::Crash`] counts.
     pub verb: String,
     /// For example `pods`.
     pub plural: String,
@@ -460,7 +466,8 @@ pub enum RequestFault {
     UpdateBefore,
     /// A user deletes the same object just before, without a grace period.
     DeleteBefore,
-    /// A user sets that annotation of the same object just before, or removes it: after the decision and before the request.
+    /// A user sets that annotation of the same object just before, or removes it: after the decision and
+    /// before the request.
     AnnotateBefore(String, Option<String>),
 }
 

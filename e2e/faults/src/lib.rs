@@ -1,8 +1,9 @@
 //! A campaign of faults: the controller runs on the sandbox, under simulated time, while faults are injected.
 //!
-//! A [`Case`] is plain data: a cluster, user actions and faults. [`run`] plays it on a new sandbox and returns a [`Log`] of what the
-//! server received. [`oracles::check`] checks the log against the promises. Equal cases give equal logs, so a case can be kept as a
-//! file and played again. Nothing here decides for the controller.
+//! A [`Case`] is plain data: a cluster, user actions and faults. [`run`] plays it on a new sandbox and
+//! returns a [`Log`] of what the server received. [`oracles::check`] checks the log against the promises.
+//! Equal cases give equal logs, so a case can be kept as a file and played again. Nothing here decides for
+//! the controller.
 
 pub mod campaign;
 pub mod case;

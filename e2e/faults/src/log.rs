@@ -7,10 +7,11 @@ use ordereddeployment_sandbox::{Commit, Record};
 /// What happened in a run.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    /// Every request that the server received, in the order of its responses. The user agents of controllers begin as [`instance`]
-    /// reads them.
+    /// Every request that the server received, in the order of its responses. The user agents of controllers
+    /// begin as [`instance`] reads them.
     pub requests: Vec<Record>,
-    /// Every change that the server committed in the namespace of the scenario and of the cluster, in order; [`Commit::request`] is a place in `requests`.
+    /// Every change that the server committed in the namespace of the scenario and of the cluster, in order;
+    /// [`Commit::request`] is a place in `requests`.
     pub commits: Vec<Commit>,
     /// The same in the namespace of another tenant, which has no OrderedDeployment.
     pub hostile: Vec<Commit>,

@@ -28,21 +28,24 @@ const PLAYED_TWICE: u64 = 50;
 /// How many lines of a run are printed before a violation.
 const LINES: usize = 60;
 
-/// Runs the controller under simulated time, injects faults, and checks the log of the server against the promises.
+/// Runs the controller under simulated time, injects faults, and checks the log of the server against the
+/// promises.
 ///
-/// It plays every scenario without faults, then with crashes at its writes, then with random faults, one seed per run. A case that
-/// breaks a promise is shrunk to the shortest one and printed. Keep it as a file to play it again with --replay.
+/// It plays every scenario without faults, then with crashes at its writes, then with random faults, one seed
+/// per run. A case that breaks a promise is shrunk to the shortest one and printed. Keep it as a file to play
+/// it again with --replay.
 #[derive(Debug, Parser)]
 #[command(name = "faults")]
 struct Arguments {
-    /// The number of runs. If a crash at three moments of every write takes more runs, each write gets one crash; these runs are
-    /// played in any case.
+    /// The number of runs. If a crash at three moments of every write takes more runs, each write gets one
+    /// crash; these runs are played in any case.
     #[arg(long, default_value_t = 2000)]
     runs: usize,
     /// The seed of the first random run. Each run has the next seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Crash once at every second write, instead of at three moments of each write and at all pairs of writes in short scenarios.
+    /// Crash once at every second write, instead of at three moments of each write and at all pairs of writes
+    /// in short scenarios.
     #[arg(long)]
     slice: bool,
     /// Play only the cases whose ID starts with this text: `NoFaults`, `Crash`, `Deletion(1, 40`, `Random`.
@@ -57,7 +60,8 @@ struct Arguments {
     /// Play only this case, and print its log.
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
-    /// Exit with success when that oracle, or rule for decisions, finds a violation, and with failure if it finds none.
+    /// Exit with success when that oracle, or rule for decisions, finds a violation, and with failure if it
+    /// finds none.
     #[arg(long, value_name = "ORACLE")]
     until: Option<String>,
     /// Continue after a violation, and print a line for each.

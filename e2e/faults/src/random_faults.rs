@@ -1,6 +1,7 @@
 //! Random faults by seed.
 //!
-//! User actions are undone, so that a run can settle, unless users usually keep them: a scale, a template, a pause point.
+//! User actions are undone, so that a run can settle, unless users usually keep them: a scale, a template, a
+//! pause point.
 
 mod actions;
 mod requests;

@@ -1,4 +1,5 @@
-//! Plays a case: starts a sandbox and the instances of the controller, does the steps, injects the faults, and waits until all settles.
+//! Plays a case: starts a sandbox and the instances of the controller, does the steps, injects the faults,
+//! and waits until all settles.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,8 +36,9 @@ const REPORTING: Duration = Duration::from_secs(10);
 const MAX_DECISIONS: usize = 30_000;
 /// The maximum number of pods of all decisions.
 const MAX_PODS: usize = 3_000_000;
-/// The maximum number of requests that the server answers in a run, far more than any run without a mistake has. The run ends there:
-/// a controller that sends requests in an endless loop would do so until the end of the simulated time.
+/// The maximum number of requests that the server answers in a run, far more than any run without a mistake
+/// has. The run ends there: a controller that sends requests in an endless loop would do so until the end of
+/// the simulated time.
 pub(crate) const MAX_REQUESTS: usize = 50_000;
 /// How often that number is checked.
 const CHECKING: Duration = Duration::from_secs(1);
@@ -58,7 +60,8 @@ pub enum Error {
     Define(#[source] kube::Error),
 }
 
-/// Plays a case to its end. Each run has a new thread, so that all runs start with the same state of the thread.
+/// Plays a case to its end. Each run has a new thread, so that all runs start with the same state of the
+/// thread.
 ///
 /// # Errors
 /// If the case cannot be played. Errors of the controller are in the log.
@@ -75,8 +78,8 @@ pub fn run(case: &Case) -> Result<Log, Error> {
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// The keys of hash maps, the same in each run. The standard library reads them once per thread by this weak symbol, which this
-/// function replaces. The queue of kube-runtime iterates over such maps in their order.
+/// The keys of hash maps, the same in each run. The standard library reads them once per thread by this weak
+/// symbol, which this function replaces. The queue of kube-runtime iterates over such maps in their order.
 #[allow(unsafe_code, reason = "the symbol is C's")]
 // SAFETY: nothing else in this program has the name, and the signature is the one of Linux.
 #[unsafe(no_mangle)]
@@ -206,7 +209,8 @@ async fn play(case: &Case) -> Result<Log, Error> {
         faults.abort();
         injector.end_faults();
         sandbox.set_collector(Collector::default());
-        // Also the clocks are corrected: with a clock that is hours behind, pods do not become available for hours.
+        // Also the clocks are corrected: with a clock that is hours behind, pods do not become available for
+        // hours.
         offsets.lock().unwrap_or_else(PoisonError::into_inner).clear();
         writer.event(RunEventKind::FaultsEnded);
         sleep(SETTLED).await;

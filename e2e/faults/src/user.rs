@@ -1,4 +1,5 @@
-//! The user of a run, who performs the actions and waits for their conditions. A refused action does not end the run.
+//! The user of a run, who performs the actions and waits for their conditions. A refused action does not end
+//! the run.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -194,8 +195,8 @@ impl User {
         }
     }
 
-    /// Takes a node out of service or brings it back: with the writes of Kubernetes' node controller, but at once instead of after 40
-    /// seconds. Pods are deleted by taint-based eviction.
+    /// Takes a node out of service or brings it back: with the writes of Kubernetes' node controller, but at
+    /// once instead of after 40 seconds. Pods are deleted by taint-based eviction.
     async fn set_node(&self, name: &str, is_lost: bool) -> Result<()> {
         self.sandbox.silence(name, is_lost);
         let path = format!("/api/v1/nodes/{name}");
@@ -337,7 +338,8 @@ impl User {
             let labels = owner.or(set(0)).map(|set| set["spec"]["template"]["metadata"]["labels"].clone());
             let metadata = json!({
                 "generateName": "forged-", "namespace": HOSTILE, "labels": labels,
-                "annotations": {annotation::DELETE_PRIORITY: priority.to_string(), annotation::PAUSE_POINT: "before"},
+                "annotations": {annotation::DELETE_PRIORITY: priority.to_string(),
+                annotation::PAUSE_POINT: "before"},
                 "ownerReferences": owner.map(owned_by).into_iter().collect::<Vec<_>>(),
             });
             let spec = json!({"containers": [{"name": "main", "image": "forged:1"}]});

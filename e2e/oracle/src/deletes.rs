@@ -18,7 +18,8 @@ fn places(view: &View<'_>, act: &Act, purpose: Purpose) -> Vec<usize> {
     targets(act, purpose).filter_map(|target| view.place(target.uid())).collect()
 }
 
-/// The deletions of a rollout follow the order of the old pods. With `WhenBlocked`, unavailable pods may go before available ones.
+/// The deletions of a rollout follow the order of the old pods. With `WhenBlocked`, unavailable pods may go
+/// before available ones.
 #[must_use]
 pub fn rollout_order(view: &View<'_>, act: &Act) -> Messages {
     let mut messages = Messages::new();
@@ -120,8 +121,8 @@ pub(crate) fn floors(view: &View<'_>, act: &Act) -> Messages {
     below_floor(view, act, deleted).map(|(_, message)| message).collect()
 }
 
-/// Of pods that a rollout deletes one after the other, those that leave fewer pods than the floor, by their number from 0. What the
-/// act scales away counts as deleted.
+/// Of pods that a rollout deletes one after the other, those that leave fewer pods than the floor, by their
+/// number from 0. What the act scales away counts as deleted.
 pub fn below_floor<'a>(
     view: &View<'a>,
     act: &Act,
@@ -139,7 +140,8 @@ pub fn below_floor<'a>(
         is_below.then(|| {
             let name = &deleted.pod.name;
             let message = format!(
-                "deleting {name} leaves {available} available pods, and {reliable} that are old or available; the floor is {floor}"
+                "deleting {name} leaves {available} available pods, and {reliable} that are old or \
+                 available; the floor is {floor}"
             );
             (number, message)
         })

@@ -1,5 +1,5 @@
-//! Whether a release got past a point that nobody passed, judged from outside: from the pods, the specs, the requests of users, and
-//! where the status says that the rollout is held.
+//! Whether a release got past a point that nobody passed, judged from outside: from the pods, the specs, the
+//! requests of users, and where the status says that the rollout is held.
 //!
 //! No number that the controller stores is read. The rules are those of pause points in `docs/concepts.md`.
 
@@ -37,7 +37,8 @@ pub struct History {
     served: Vec<(String, String)>,
     /// Places that no pod was behind when they were seen.
     idle: BTreeSet<Key>,
-    /// The group of nodes whose point nobody has passed and of which the rollout has replaced a pod, since a revision served last.
+    /// The group of nodes whose point nobody has passed and of which the rollout has replaced a pod, since a
+    /// revision served last.
     open: Option<String>,
     /// The pods that the last decision deletes for the rollout, with their groups of nodes.
     asked: BTreeMap<String, String>,
@@ -45,7 +46,8 @@ pub struct History {
     last: i64,
     /// Whether the template of the rollout served last, before it or in it.
     is_return: bool,
-    /// Whether it served since it came, or was complete with all its pods: no place stays ahead of the next one.
+    /// Whether it served since it came, or was complete with all its pods: no place stays ahead of the next
+    /// one.
     has_served: bool,
     /// The seconds that the pauses at marks last, as last seen.
     durations: BTreeMap<String, Option<i64>>,
@@ -332,7 +334,8 @@ impl History {
         true
     }
 
-    /// Whether the rollout goes back to the revision that served last, and the sets say so: no point holds it.
+    /// Whether the rollout goes back to the revision that served last, and the sets say so: no point holds
+    /// it.
     fn returns(&self, view: &View<'_>) -> bool {
         let has_served = |set: &Set| self.served.iter().any(|(_, uid)| **uid == *set.uid);
         self.is_return
@@ -381,7 +384,8 @@ impl History {
         }
     }
 
-    /// What was taken away is passed, and another point if it comes back. Another kind of point is another one, if it was ahead.
+    /// What was taken away is passed, and another point if it comes back. Another kind of point is another
+    /// one, if it was ahead.
     fn take_away(&mut self, view: &View<'_>) {
         let living = view.snapshot.pods.iter().filter(|pod| !pod.terminating && !pod.finished);
         let unmarked: BTreeSet<&str> =
@@ -530,7 +534,8 @@ impl History {
         }
     }
 
-    /// A resume passes the point that it names, where the status says that the rollout is held, blocked or waits.
+    /// A resume passes the point that it names, where the status says that the rollout is held, blocked or
+    /// waits.
     fn resumed(&mut self, view: &View<'_>) {
         let status = view.status;
         let Some(requested) = status.resume_requested.as_deref() else { return };
@@ -559,7 +564,8 @@ impl History {
         }
     }
 
-    /// What each point ahead allows, without the group of nodes that goes without a pause: until a pod of one is replaced, any can be it.
+    /// What each point ahead allows, without the group of nodes that goes without a pause: until a pod of one
+    /// is replaced, any can be it.
     fn limits<'v>(&'v self, view: &'v View<'_>) -> Vec<(&'v str, i64)> {
         let mut limits = self.all_limits(view);
         let is_group = |name: &str| {
@@ -650,7 +656,8 @@ impl History {
         passed.chain(held).map(|(oracle, message)| Violation { rule: "S5", oracle, message }).collect()
     }
 
-    /// A hold begins where the points allow no further deletion, once the updated pods that they allow are available.
+    /// A hold begins where the points allow no further deletion, once the updated pods that they allow are
+    /// available.
     fn held(&self, view: &View<'_>, status: &OrderedDeploymentStatus) -> Option<String> {
         let hold = status.hold.as_ref()?;
         if view.status.hold.as_ref().is_some_and(|before| before.id == hold.id) {
@@ -992,7 +999,8 @@ fn in_seconds(duration: std::time::Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// The number of a place with so many old pods ahead of it: without those that are missing, and those that have no node yet.
+/// The number of a place with so many old pods ahead of it: without those that are missing, and those that
+/// have no node yet.
 fn number_of(view: &View<'_>, point: &DeclaredPausePoint, old: &[&ActivePod<'_>], ahead: usize) -> i64 {
     let is_refilled = !view.recreates() || old.is_empty();
     let leaving = if view.recreates() { view.terminating() } else { 0 };
@@ -1040,12 +1048,14 @@ fn group_name(view: &View<'_>, point: &DeclaredPausePoint, label: &str, active: 
     view.group(active, label).map_or_else(|| point.name.clone(), |group| format!("{}.{group}", point.name))
 }
 
-/// How many old pods are of revisions that never served: they go first, and are at no place. 0 if all of them are.
+/// How many old pods are of revisions that never served: they go first, and are at no place. 0 if all of them
+/// are.
 fn first_served(view: &View<'_>, old: &[&ActivePod<'_>]) -> usize {
     old.iter().position(|active| view.has_served(active)).unwrap_or(0)
 }
 
-/// How many old pods are ahead of that place. Pods of revisions that never served count only if no other pod is behind it.
+/// How many old pods are ahead of that place. Pods of revisions that never served count only if no other pod
+/// is behind it.
 fn position(view: &View<'_>, point: &DeclaredPausePoint, old: &[&ActivePod<'_>]) -> Option<usize> {
     first_of_place(view, old, |active| is_behind(view, point, active))
 }

@@ -7,8 +7,8 @@ use crate::Violation;
 use crate::history::History;
 use crate::view::{View, count};
 
-/// The rules that an idle decision breaks. `is_final`: the controller waits for nothing: no pod, no timer, no resume. `refused`: pods
-/// cannot be created.
+/// The rules that an idle decision breaks. `is_final`: the controller waits for nothing: no pod, no timer, no
+/// resume. `refused`: pods cannot be created.
 #[must_use]
 pub fn check_idle(history: &History, view: &View<'_>, is_final: bool, refused: bool) -> Vec<Violation> {
     let mut violations = Vec::new();

@@ -1,10 +1,10 @@
 //! The contract's rules for one decision: what it may never do, in any state of the cluster.
 //!
-//! The planner's tests, the exploration of small clusters and the campaign of faults check decisions by these rules. The campaign
-//! also checks the requests that a decision leads to, and `e2e` what a server stores; where a rule is the same, they call the
-//! functions of this crate.
-//! The rules are written from the contract. This crate uses the planner's types and the sorter's key of the order. It computes
-//! everything else itself, so that it does not repeat a mistake of the planner. It never decides, and the product does not use it.
+//! The planner's tests, the exploration of small clusters and the campaign of faults check decisions by these
+//! rules. The campaign also checks the requests that a decision leads to, and `e2e` what a server stores;
+//! where a rule is the same, they call the functions of this crate. The rules are written from the contract.
+//! This crate uses the planner's types and the sorter's key of the order. It computes everything else itself,
+//! so that it does not repeat a mistake of the planner. It never decides, and the product does not use it.
 
 mod creates;
 mod deletes;

@@ -61,8 +61,8 @@ pub(crate) fn sizes(view: &View<'_>, act: &Act) -> Messages {
 /// How much larger than those of the sets the number of a rollout may be.
 const AHEAD: i64 = 100_000;
 
-/// A set gets a revision that follows those of all sets, and no smaller one than it has. It is marked as one that served only where
-/// it serves.
+/// A set gets a revision that follows those of all sets, and no smaller one than it has. It is marked as one
+/// that served only where it serves.
 pub(crate) fn revisions(view: &View<'_>, act: &Act) -> Messages {
     let sets = &view.snapshot.sets;
     let newest = sets.iter().map(|set| set.revision).max().unwrap_or(0);

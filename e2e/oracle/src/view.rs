@@ -1,6 +1,7 @@
 //! What a decision was made on, computed from the contract: order, bounds, floors.
 //!
-//! The order of the pods is the sorter's. Everything else is computed here, so that a mistake of the planner is not repeated.
+//! The order of the pods is the sorter's. Everything else is computed here, so that a mistake of the planner
+//! is not repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -226,7 +227,8 @@ impl<'a> View<'a> {
         self.snapshot.sets.iter().any(|set| set.uid == active.pod.set && set.terminating)
     }
 
-    /// The set of the last revision that served, besides that of the spec's template: an abort rolls back to it.
+    /// The set of the last revision that served, besides that of the spec's template: an abort rolls back to
+    /// it.
     #[must_use]
     pub fn back(&self) -> Option<&'a Set> {
         let sets = self.snapshot.sets.iter();
@@ -331,8 +333,9 @@ impl<'a> View<'a> {
     }
 }
 
-/// All sets of the current template, those being deleted included: their pods are updated. Templates are not compared again: while
-/// the API server has not compared them, the set of the rollout so far counts as current.
+/// All sets of the current template, those being deleted included: their pods are updated. Templates are not
+/// compared again: while the API server has not compared them, the set of the rollout so far counts as
+/// current.
 #[must_use]
 pub fn current_sets(snapshot: &Snapshot) -> BTreeSet<&str> {
     sets_like(snapshot, to_compare(snapshot).first())

@@ -1,5 +1,5 @@
-//! All committed changes, from the server itself: from etcd for a real server, from a watch for the sandbox. The
-//! history is complete, even if processes were killed.
+//! All committed changes, from the server itself: from etcd for a real server, from a watch for the sandbox.
+//! The history is complete, even if processes were killed.
 
 use anyhow::{Context, Result, ensure};
 use http_body_util::BodyExt;

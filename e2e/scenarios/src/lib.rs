@@ -1,5 +1,5 @@
-//! The parts of scenarios: an API server, the controller's binary as a process, real kubectl, and waits for documented
-//! behavior.
+//! The parts of scenarios: an API server, the controller's binary as a process, real kubectl, and waits for
+//! documented behavior.
 //!
 //! No scenario reads the internal state of the controller; all observations come from the API server.
 

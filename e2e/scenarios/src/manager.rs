@@ -31,7 +31,8 @@ impl Manager {
         Self::run(command)
     }
 
-    /// Starts the controller with exactly these arguments and variables. The environment names the kubeconfig.
+    /// Starts the controller with exactly these arguments and variables. The environment names the
+    /// kubeconfig.
     pub fn exactly(kubeconfig: &Path, arguments: &[String], variables: &[(String, String)]) -> Result<Self> {
         let mut command = Command::new(program()?);
         command

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::{Context, Result};
 
-/// They are below those that Linux gives to connections (32768 and above): a connection could take such a port before the program
-/// listens on it.
+/// They are below those that Linux gives to connections (32768 and above): a connection could take such a
+/// port before the program listens on it.
 const PORTS: Range<u16> = 15_000..32_000;
 
-/// A port of loopback that is free now, and that no other call in this process returned. A race with a program of another process on
-/// this machine remains.
+/// A port of loopback that is free now, and that no other call in this process returned. A race with a
+/// program of another process on this machine remains.
 ///
 /// # Errors
 /// If no port is free.

@@ -1,5 +1,5 @@
-//! The requests that a server received, in one form for both servers: from the audit log of a real server, and from the
-//! request log of the sandbox.
+//! The requests that a server received, in one form for both servers: from the audit log of a real server,
+//! and from the request log of the sandbox.
 
 use jiff::Timestamp;
 use ordereddeployment_sandbox::Record;
@@ -104,8 +104,8 @@ impl Deletion {
         self.user_agent.starts_with("ordered-controller-manager")
     }
 
-    /// The deletion of this request, if it counts: accepted, not a dry run, and not the final delete of a kubelet for a
-    /// terminating pod.
+    /// The deletion of this request, if it counts: accepted, not a dry run, and not the final delete of a
+    /// kubelet for a terminating pod.
     #[must_use]
     pub fn of(request: &Request) -> Option<Self> {
         let evicted = request.subresource.as_deref() == Some("eviction");

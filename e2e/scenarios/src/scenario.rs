@@ -11,8 +11,8 @@ use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::real::cluster;
 use crate::{Server, Setting, TestCluster};
 
-/// How many control planes of this process run at once. Scenarios mostly wait; what needs the cores is the start of a control
-/// plane.
+/// How many control planes of this process run at once. Scenarios mostly wait; what needs the cores is the
+/// start of a control plane.
 const CONTROL_PLANES: u32 = 3;
 
 /// Each control plane is a reader.
@@ -27,8 +27,8 @@ pub async fn share_the_machine() -> RwLockReadGuard<'static, ()> {
     MACHINE.read().await
 }
 
-/// The machine without other control planes of this process: a scenario that asserts how soon something happens would measure
-/// the load of the others.
+/// The machine without other control planes of this process: a scenario that asserts how soon something
+/// happens would measure the load of the others.
 pub async fn hold_the_machine() -> RwLockWriteGuard<'static, ()> {
     MACHINE.write().await
 }
@@ -41,8 +41,8 @@ pub async fn alone(setting: Setting, name: &'static str, scenario: Scenario) -> 
     run(Server::Sandbox, setting, &[(name, scenario)]).await
 }
 
-/// Runs all scenarios at once on one control plane, each in its own namespace: the start of a control plane takes
-/// longer than most scenarios.
+/// Runs all scenarios at once on one control plane, each in its own namespace: the start of a control plane
+/// takes longer than most scenarios.
 pub async fn side_by_side(setting: Setting, scenarios: &[(&'static str, Scenario)]) -> Result<(), String> {
     let _machine = share_the_machine().await;
     run(Server::Real, setting, scenarios).await
@@ -59,8 +59,8 @@ async fn run(server: Server, setting: Setting, scenarios: &[(&'static str, Scena
     run_on(&cluster, scenarios).await
 }
 
-/// Runs all scenarios at once on this cluster, on which their controller runs, each in its own namespace. Fails with the names of
-/// the failed scenarios.
+/// Runs all scenarios at once on this cluster, on which their controller runs, each in its own namespace.
+/// Fails with the names of the failed scenarios.
 pub async fn run_on(cluster: &TestCluster, scenarios: &[(&'static str, Scenario)]) -> Result<(), String> {
     let running = scenarios.iter().enumerate().map(async |(index, (name, scenario))| {
         let start = Instant::now();
@@ -68,7 +68,8 @@ pub async fn run_on(cluster: &TestCluster, scenarios: &[(&'static str, Scenario)
         let cluster = cluster.map_err(|error| format!("{name}: {error:#}"))?;
         // A panic fails only one scenario; the others continue.
         let result = AssertUnwindSafe(scenario(cluster.clone())).catch_unwind().await;
-        // Remove the namespace: the cluster may be external, and the pods would slow down the other scenarios.
+        // Remove the namespace: the cluster may be external, and the pods would slow down the other
+        // scenarios.
         let cleared = cluster.clear().await;
         println!("{name}: {:.1?}", start.elapsed());
         result.map_err(|_| format!("{name}, in the namespace {}", cluster.namespace))?;
@@ -111,9 +112,9 @@ macro_rules! on_both {
     };
 }
 
-/// Defines tests for each `async fn(TestCluster)`, which runs in a namespace with a running controller: one test each on the
-/// sandbox, and with the feature `real-servers` one test of all scenarios on one control plane. Scenarios after `only
-/// on a real server` need features that the sandbox lacks.
+/// Defines tests for each `async fn(TestCluster)`, which runs in a namespace with a running controller: one
+/// test each on the sandbox, and with the feature `real-servers` one test of all scenarios on one control
+/// plane. Scenarios after `only on a real server` need features that the sandbox lacks.
 #[macro_export]
 macro_rules! side_by_side {
     ($setting:expr; $($scenario:ident),* $(,)? $(; only on a real server: $($only:ident),+ $(,)?)?) => {

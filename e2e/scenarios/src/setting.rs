@@ -26,12 +26,14 @@ pub struct Setting {
     pub api_server_arguments: Vec<String>,
     /// The CRDs that are installed at the start.
     pub definitions: Vec<CustomResourceDefinition>,
-    /// For scenarios that break a real server: a separate server whose store survives SIGKILL and can be read.
+    /// For scenarios that break a real server: a separate server whose store survives SIGKILL and can be
+    /// read.
     pub faults: bool,
 }
 
 impl Default for Setting {
-    /// Three nodes in the pool `inference`, three in the pool `hybrid`; fast kubelets; all controllers; our CRDs.
+    /// Three nodes in the pool `inference`, three in the pool `hybrid`; fast kubelets; all controllers; our
+    /// CRDs.
     fn default() -> Self {
         Self {
             nodes: Config::default().nodes,

@@ -1,4 +1,5 @@
-//! The actions of a user in a scenario, with real kubectl. The object is always `web` in the namespace of the scenario.
+//! The actions of a user in a scenario, with real kubectl. The object is always `web` in the namespace of the
+//! scenario.
 
 use std::time::Duration;
 
@@ -16,14 +17,14 @@ use crate::TestCluster;
 use crate::request::KUBELET;
 
 impl TestCluster {
-    /// Applies `web` with these fields of the spec. The defaults are six replicas of `web:1` and a maximum of one surge
-    /// pod and one unavailable pod.
+    /// Applies `web` with these fields of the spec. The defaults are six replicas of `web:1` and a maximum of
+    /// one surge pod and one unavailable pod.
     pub async fn apply(&self, spec: &Value) -> Result<()> {
         self.kubectl.run_with(&["apply", "-f", "-"], &manifest(spec).to_string()).await.map(drop)
     }
 
-    /// Applies `web` and waits until it is complete. Returns the names of the pods, in random order, since names are
-    /// random.
+    /// Applies `web` and waits until it is complete. Returns the names of the pods, in random order, since
+    /// names are random.
     pub async fn deployed(&self, spec: &Value) -> Result<Vec<String>> {
         self.apply(spec).await?;
         let replicas = self.deployments().get("web").await?.spec.replicas;
@@ -100,7 +101,8 @@ impl TestCluster {
     pub async fn may(&self, user: &str, verb: &str, group: &str, resource: &str) -> Result<bool> {
         let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
         let attributes = json!({
-            "group": group, "resource": resource, "subresource": part, "verb": verb, "namespace": self.namespace,
+            "group": group, "resource": resource, "subresource": part, "verb": verb,
+            "namespace": self.namespace,
         });
         let groups = match user.split(':').collect::<Vec<_>>()[..] {
             ["system", "serviceaccount", namespace, _] => vec![format!("system:serviceaccounts:{namespace}")],
@@ -112,7 +114,8 @@ impl TestCluster {
         Ok(answer.status.is_some_and(|status| status.allowed))
     }
 
-    /// Waits until this user may, or may not, do that: the authorizer sees a change with a delay, without a notification.
+    /// Waits until this user may, or may not, do that: the authorizer sees a change with a delay, without a
+    /// notification.
     pub async fn until_may(
         &self,
         user: &str,
@@ -212,8 +215,8 @@ impl TestCluster {
         Ok(deletions.into_iter().map(|one| one.pod).collect())
     }
 
-    /// Which clients created, deleted or evicted which pods so far, without the deletes of kubelets, which only
-    /// complete deletions.
+    /// Which clients created, deleted or evicted which pods so far, without the deletes of kubelets, which
+    /// only complete deletions.
     pub async fn turnover(&self) -> Result<Vec<String>> {
         let mut requests = self.requests().await?;
         requests.retain(|request| {

@@ -35,7 +35,8 @@ enum Backend {
     Real(Box<ControlPlane>),
 }
 
-/// A server with the clients and the proxy of a scenario. Clones share the server, which ends with the last clone.
+/// A server with the clients and the proxy of a scenario. Clones share the server, which ends with the last
+/// clone.
 #[derive(Clone)]
 pub struct TestCluster {
     /// Real kubectl with a direct connection.
@@ -169,8 +170,8 @@ impl TestCluster {
         }
     }
 
-    /// From now on the controller behind the proxy has the identity of this service account, and `namespace` is the
-    /// namespace of the scenario.
+    /// From now on the controller behind the proxy has the identity of this service account, and `namespace`
+    /// is the namespace of the scenario.
     pub async fn act_as(&mut self, account: (&str, &str), namespace: &str) -> Result<()> {
         let plane = self.control_plane().context("the sandbox has no service accounts")?;
         let kubeconfig = plane.kubeconfig_of_account(account.0, account.1).await?;
@@ -202,8 +203,8 @@ impl TestCluster {
         Manager::exactly(&self.kubeconfig, arguments, variables)
     }
 
-    /// Starts these Kubernetes controllers next to the sandbox, from the binaries of a real server. On a real server
-    /// they already run.
+    /// Starts these Kubernetes controllers next to the sandbox, from the binaries of a real server. On a real
+    /// server they already run.
     pub fn start_built_in(&self, controllers: &str) -> Result<Option<BuiltIn>> {
         // The sandbox does not support protobuf here.
         let arguments = ["--kube-api-content-type=application/json"];
@@ -213,8 +214,8 @@ impl TestCluster {
         }
     }
 
-    /// Starts these Kubernetes controllers of a real server in a process of their own, with these additional arguments.
-    /// [`Setting::built_in_controllers`] must not include them.
+    /// Starts these Kubernetes controllers of a real server in a process of their own, with these additional
+    /// arguments. [`Setting::built_in_controllers`] must not include them.
     pub fn start_built_in_apart(&self, controllers: &str, arguments: &[&str]) -> Result<BuiltIn> {
         BuiltIn::start(&self.straight, controllers, arguments)
     }
@@ -271,7 +272,8 @@ impl TestCluster {
         Ok(requests.iter().filter_map(Deletion::of).collect())
     }
 
-    /// Compacts the history of the server before this version, so that watches from an older version expire with 410.
+    /// Compacts the history of the server before this version, so that watches from an older version expire
+    /// with 410.
     pub async fn compact(&self, version: u64) -> Result<()> {
         match &*self.backend {
             Backend::Sandbox(sandbox) => sandbox.compact(),
@@ -341,7 +343,8 @@ impl TestCluster {
         self.until_object(self.deployments(), name, what, wanted).await
     }
 
-    /// Waits until the condition of `web` has this status and reason, about the newest generation. Returns its message.
+    /// Waits until the condition of `web` has this status and reason, about the newest generation. Returns
+    /// its message.
     pub async fn until_said(&self, type_: &str, status: ConditionStatus, reason: &str) -> Result<String> {
         let said = |object: &OrderedDeployment| {
             let found = condition_of(object, type_)?;

@@ -63,7 +63,8 @@ impl TestCluster {
         }
     }
 
-    /// Waits until the objects of a kind, as a list, satisfy `wanted`. The condition sees each state in order.
+    /// Waits until the objects of a kind, as a list, satisfy `wanted`. The condition sees each state in
+    /// order.
     pub async fn until_all<K>(&self, api: Api<K>, what: &str, wanted: impl Fn(&[K]) -> bool) -> Result<Vec<K>>
     where
         K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,

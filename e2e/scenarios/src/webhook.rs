@@ -1,5 +1,5 @@
-//! An admission webhook of a scenario. The scenario decides whether it allows or changes objects, fails, or does not
-//! answer.
+//! An admission webhook of a scenario. The scenario decides whether it allows or changes objects, fails, or
+//! does not answer.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -103,8 +103,8 @@ impl Webhook {
         *lock(&self.desk.seen)
     }
 
-    /// Registers the webhook for new pods in the namespace of the scenario and waits until the API server calls it. The
-    /// verdict must not be `Silence` yet.
+    /// Registers the webhook for new pods in the namespace of the scenario and waits until the API server
+    /// calls it. The verdict must not be `Silence` yet.
     pub async fn register(&self, cluster: &TestCluster, hook: &Hook) -> Result<()> {
         let name = &cluster.namespace;
         let kind =
@@ -114,7 +114,8 @@ impl Webhook {
             "webhooks": [{
                 "name": "pods.e2e.example", "admissionReviewVersions": ["v1"], "sideEffects": "None",
                 "clientConfig": {"url": self.url, "caBundle": self.authority},
-                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                "resources": ["pods"]}],
                 "namespaceSelector": {"matchLabels": {LABEL: name}},
                 "failurePolicy": hook.failure_policy, "timeoutSeconds": hook.timeout_seconds,
             }],

@@ -1,7 +1,8 @@
 //! Generated mutants: small mistakes in the crates without I/O, all compiled at once, each behind a switch.
 //!
-//! Each test runs alone once and records the mistakes that it reaches. Then each mistake is switched on for the tests that reach it,
-//! the fastest first, until one fails. `survivors.txt` lists the mistakes that no test notices, with the reason.
+//! Each test runs alone once and records the mistakes that it reaches. Then each mistake is switched on for
+//! the tests that reach it, the fastest first, until one fails. `survivors.txt` lists the mistakes that no
+//! test notices, with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -59,8 +60,8 @@ struct Test {
     time: Duration,
 }
 
-/// `cargo xtask mutants --generated [K/N] [FILE...]`: runs the mutants of these source files, or of all, or part K of N of them.
-/// Returns how many were caught; fails if the survivors are not those of the list.
+/// `cargo xtask mutants --generated [K/N] [FILE...]`: runs the mutants of these source files, or of all, or
+/// part K of N of them. Returns how many were caught; fails if the survivors are not those of the list.
 pub(crate) fn hunt(arguments: &[&str]) -> Result<usize> {
     let (part, files) = match arguments {
         [first, files @ ..] if !first.contains(".rs") => (part(first)?, files),

@@ -1,7 +1,8 @@
 //! Puts small mistakes into a source file, each behind a switch.
 //!
-//! Operators are those of mutation testing: a comparison negated or moved by one, a condition dropped or negated, a term
-//! removed, a minimum for a maximum, a value for none, a statement left out. Macros, constants and tests are left alone.
+//! Operators are those of mutation testing: a comparison negated or moved by one, a condition dropped or
+//! negated, a term removed, a minimum for a maximum, a value for none, a statement left out. Macros,
+//! constants and tests are left alone.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -30,7 +31,8 @@ pub(crate) struct Mistake {
 struct Edit {
     range: Range<usize>,
     text: String,
-    /// Insertions at one offset: ends before starts, the end of an inner expression first, the start of an outer one first.
+    /// Insertions at one offset: ends before starts, the end of an inner expression first, the start of an
+    /// outer one first.
     rank: (u8, isize),
     mistake: usize,
 }
@@ -55,8 +57,9 @@ impl Mutated {
         Ok(Self { mistakes: mutator.mistakes, edits: mutator.edits })
     }
 
-    /// The text with the mistakes of these indices in it, and what each of its bytes comes from: offsets in the new text, with the
-    /// mistake that begins or ends there. `number` gives the number of the switch of an index.
+    /// The text with the mistakes of these indices in it, and what each of its bytes comes from: offsets in
+    /// the new text, with the mistake that begins or ends there. `number` gives the number of the switch of
+    /// an index.
     pub(crate) fn apply(
         &self,
         source: &str,
@@ -325,14 +328,16 @@ mod tests {
     fn a_statement_is_left_out_and_a_minimum_is_a_maximum() {
         assert_eq!(
             mutated("fn f() { s.push(a.min(b)); Some(1) }"),
-            "fn f() { if !is(0) { s.push((match (a, b) { (l, r) => if is(1) { l.max(r) } else { l.min(r) } })); } \
+            "fn f() { if !is(0) { s.push((match (a, b) { (l, r) => if is(1) { l.max(r) } else { l.min(r) } \
+             })); } \
              (if is(2) { None } else { Some(1) }) }"
         );
     }
 
     #[test]
     fn constants_tests_and_macros_are_left_alone() {
-        let source = "const A: bool = 1 < 2; const fn f() -> bool { 1 < 2 } #[cfg(test)] mod tests { fn f() { a < b } } \
+        let source = "const A: bool = 1 < 2; const fn f() -> bool { 1 < 2 } #[cfg(test)] mod tests { fn f() \
+                      { a < b } } \
                       fn g() { assert!(a < b) }";
         assert_eq!(Mutated::of(source).unwrap().mistakes, []);
     }

@@ -1,5 +1,6 @@
-//! No constraint of the CRDs is without a case, each case is of a constraint, and each rule is broken by one of its cases
-//! when it is the only rule there is. What a real server says to the cases is asked by `cargo xtask crd-check`.
+//! No constraint of the CRDs is without a case, each case is of a constraint, and each rule is broken by one
+//! of its cases when it is the only rule there is. What a real server says to the cases is asked by `cargo
+//! xtask crd-check`.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -10,9 +11,9 @@ use serde_json::Value;
 use crate::cases::{self, Case, DEPLOYMENT, REPLICA_SET, minimal};
 use crate::evaluation::{broken_rules, schema_of, set_defaults};
 
-/// Keywords that only describe. `type` is not among what a case is asked for: it is checked before everything else, by
-/// any server. `format: int64` cannot be broken by what is an integer to a server; whatever breaks `format: int32` breaks
-/// the bounds that stand beside it.
+/// Keywords that only describe. `type` is not among what a case is asked for: it is checked before everything
+/// else, by any server. `format: int64` cannot be broken by what is an integer to a server; whatever breaks
+/// `format: int32` breaks the bounds that stand beside it.
 const NO_CONSTRAINTS: [&str; 14] = [
     "additionalProperties",
     "default",

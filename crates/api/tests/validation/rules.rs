@@ -1,5 +1,5 @@
-//! Every rule refuses what it should with a message for people, and the CEL of the definitions and the Rust of
-//! `validate` agree, on the cases of each rule and on random specs.
+//! Every rule refuses what it should with a message for people, and the CEL of the definitions and the Rust
+//! of `validate` agree, on the cases of each rule and on random specs.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -120,7 +120,8 @@ fn the_sample_manifests_break_no_rule() {
     assert_eq!(points, 3);
 }
 
-/// Of the schema's constraints on pause points, validation in Rust knows all but the lengths inside a selector.
+/// Of the schema's constraints on pause points, validation in Rust knows all but the lengths inside a
+/// selector.
 #[test]
 fn pause_points_that_the_schema_refuses_are_refused_in_rust_too() {
     let of_points = |case: &&cases::Case| {
@@ -202,7 +203,8 @@ fn a_wrong_pause_point_is_named_by_its_index_and_field() {
                 "{at}[1].afterUpdated: must be an integer greater than 0 or a percentage from 1% to 100%"
             ),
             format!(
-                "{at}[1].duration: must be a duration such as 10m, of at most 20 characters and with at most 6 digits before a unit"
+                "{at}[1].duration: must be a duration such as 10m, of at most 20 characters and with at most \
+                 6 digits before a unit"
             ),
             format!("{at}[2]: another pause point has the same name"),
             format!("{at}[2]: duration must be longer than 0s and at most 876000h"),
@@ -300,7 +302,8 @@ proptest! {
     #[test]
     fn cel_and_rust_agree_on_random_specs(
         surge in amount(), unavailable in amount(), selector in selector(), recreate: bool,
-        min_ready in 0i32..4, deadline in 0i32..4, pool in selector(), cordoned in proptest::option::of(any::<bool>()),
+        min_ready in 0i32..4, deadline in 0i32..4, pool in selector(),
+        cordoned in proptest::option::of(any::<bool>()),
         unassigned in proptest::option::of(any::<bool>()), priority in proptest::option::of(0i32..2),
     ) {
         let mut rule = json!({"nodeSelector": pool, "deletionCost": 1});

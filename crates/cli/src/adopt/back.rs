@@ -1,10 +1,11 @@
-//! Moves pods from an OrderedDeployment to a Deployment. A pure function returns the next step for the current
-//! objects, so that an interrupted command continues where it stopped.
+//! Moves pods from an OrderedDeployment to a Deployment. A pure function returns the next step for the
+//! current objects, so that an interrupted command continues where it stopped.
 //!
-//! A ReplicaSet controller with a stale cache would create pods while they are moved. So the target ReplicaSet is
-//! created closed: it cannot create pods. Each pod is moved by one write. The ReplicaSet is opened once its status
-//! counts all pods. Before that, the controller of the OrderedDeployment reports that it does nothing. The Deployment
-//! is created paused, and unpaused once its status counts the pods of that ReplicaSet as updated.
+//! A ReplicaSet controller with a stale cache would create pods while they are moved. So the target
+//! ReplicaSet is created closed: it cannot create pods. Each pod is moved by one write. The ReplicaSet is
+//! opened once its status counts all pods. Before that, the controller of the OrderedDeployment reports that
+//! it does nothing. The Deployment is created paused, and unpaused once its status counts the pods of that
+//! ReplicaSet as updated.
 
 use anyhow::{Result, bail};
 use kube::ResourceExt;
@@ -30,7 +31,8 @@ pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
         (Some(deployment), Some(ordered)) if is_adopting(ordered) => {
             if is_terminating(deployment) {
                 bail!(
-                    "deployments/{name} is being deleted\nhint: run `kubectl ordered adopt {name}` to the end first"
+                    "deployments/{name} is being deleted\nhint: run `kubectl ordered adopt {name}` to the \
+                     end first"
                 );
             }
             // No pod was moved yet: keep the Deployment.
@@ -69,7 +71,9 @@ fn hand_over(
     let Some(current) = sets.iter().find(|set| convert::same_template(set, ordered)).copied() else {
         if step.is_some() {
             bail!(
-                "the template of {name} was changed while it is being handed back, and its controller does nothing\nhint: restore the template (`kubectl ordered undo {name}`), and run this command again"
+                "the template of {name} was changed while it is being handed back, and its controller does \
+                 nothing\nhint: restore the template (`kubectl ordered undo {name}`), and run this command \
+                 again"
             );
         }
         bail!("{name} has no set with its current template\nhint: finish its rollout first");
@@ -126,7 +130,8 @@ fn wait_until_complete(ordered: &DynamicObject) -> Result<Option<PlannedStep>> {
     }
     if old > 0 || paused {
         bail!(
-            "a rollout of {name} is in progress\nhint: see `kubectl ordered get {name}`; if it is paused, run `kubectl ordered resume {name}`"
+            "a rollout of {name} is in progress\nhint: see `kubectl ordered get {name}`; if it is paused, \
+             run `kubectl ordered resume {name}`"
         );
     }
     let conditions = ordered.data.pointer("/status/conditions").and_then(Value::as_array);

@@ -1,4 +1,5 @@
-//! Converts live objects: a Deployment to an OrderedDeployment, a ReplicaSet to an OrderedReplicaSet, and back.
+//! Converts live objects: a Deployment to an OrderedDeployment, a ReplicaSet to an OrderedReplicaSet, and
+//! back.
 //!
 //! It uses raw JSON, so that unknown fields are kept. It sends no request.
 
@@ -19,12 +20,12 @@ use crate::convert::remove_ours;
 const REVISION: &str = "deployment.kubernetes.io/revision";
 /// The prefix of annotations that the Deployment controller writes.
 const OF_THE_DEPLOYMENT_CONTROLLER: &str = "deployment.kubernetes.io/";
-/// An invalid finalizer: the API server rejects pods with it. A ReplicaSet with it in its template can adopt pods and
-/// cannot create any.
+/// An invalid finalizer: the API server rejects pods with it. A ReplicaSet with it in its template can adopt
+/// pods and cannot create any.
 const CLOSED: &str = "ordereddeployment.io/closed/until-all-pods-are-here";
 
-/// The OrderedDeployment that adopts from the Deployment and these ReplicaSets, with that template, or with the
-/// Deployment's.
+/// The OrderedDeployment that adopts from the Deployment and these ReplicaSets, with that template, or with
+/// the Deployment's.
 pub(crate) fn ordered(
     deployment: &DynamicObject,
     sources: &[String],
@@ -63,8 +64,8 @@ pub(crate) fn deployment(ordered: &DynamicObject) -> DynamicObject {
     object
 }
 
-/// The OrderedReplicaSet for a ReplicaSet, with that template, or with its own. It has no owner: the controller
-/// adopts it.
+/// The OrderedReplicaSet for a ReplicaSet, with that template, or with its own. It has no owner: the
+/// controller adopts it.
 pub(crate) fn set(replica_set: &DynamicObject, template: Option<&Value>) -> DynamicObject {
     let mut object = renamed(replica_set, Kind::OrderedReplicaSet);
     let revision = annotation_of(replica_set, REVISION).unwrap_or("0").to_owned();
@@ -80,7 +81,8 @@ pub(crate) fn set(replica_set: &DynamicObject, template: Option<&Value>) -> Dyna
     object
 }
 
-/// The ReplicaSet for an OrderedReplicaSet. With a mark it is closed: it can adopt pods and cannot create any.
+/// The ReplicaSet for an OrderedReplicaSet. With a mark it is closed: it can adopt pods and cannot create
+/// any.
 pub(crate) fn replica_set(set: &DynamicObject, replicas: i64, mark: Option<&str>) -> DynamicObject {
     let mut object = renamed(set, Kind::ReplicaSet);
     let annotations = object.annotations_mut();
@@ -159,8 +161,8 @@ fn renamed(object: &DynamicObject, kind: Kind) -> DynamicObject {
     renamed
 }
 
-/// The last applied configuration with the other kind, so that a later `kubectl apply` removes fields that were
-/// removed from the manifest.
+/// The last applied configuration with the other kind, so that a later `kubectl apply` removes fields that
+/// were removed from the manifest.
 fn applied_as(text: &str, api_version: &str, kind: &str) -> Option<String> {
     let mut applied: Value = serde_json::from_str(text).ok()?;
     let object = applied.as_object_mut()?;

@@ -1,10 +1,10 @@
-//! Moves pods from a Deployment to an OrderedDeployment. A pure function returns the next step for the current
-//! objects, so that an interrupted command continues where it stopped.
+//! Moves pods from a Deployment to an OrderedDeployment. A pure function returns the next step for the
+//! current objects, so that an interrupted command continues where it stopped.
 //!
-//! The order of the steps keeps the pods. First the OrderedDeployment and its sets are created; its controller does
-//! nothing while the Deployment or its ReplicaSets exist. Then the Deployment is deleted, and its ReplicaSets keep
-//! the pods. Then the ReplicaSet is deleted, the garbage collector makes its pods orphans, and the controller adopts
-//! them. After that write the command is no longer needed.
+//! The order of the steps keeps the pods. First the OrderedDeployment and its sets are created; its
+//! controller does nothing while the Deployment or its ReplicaSets exist. Then the Deployment is deleted, and
+//! its ReplicaSets keep the pods. Then the ReplicaSet is deleted, the garbage collector makes its pods
+//! orphans, and the controller adopts them. After that write the command is no longer needed.
 
 use anyhow::{Result, anyhow, bail};
 use kube::ResourceExt;
@@ -24,7 +24,8 @@ pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
     let adopting = |ordered: &DynamicObject| annotation_of(ordered, annotation::ADOPTING).is_some();
     if objects.ordered.as_ref().is_some_and(|it| annotation_of(it, annotation::HANDING_BACK).is_some()) {
         bail!(
-            "{name} is being handed back to a Deployment\nhint: run `kubectl ordered adopt {name} --back` to the end first"
+            "{name} is being handed back to a Deployment\nhint: run `kubectl ordered adopt {name} --back` to \
+             the end first"
         );
     }
     match (&objects.deployment, &objects.ordered) {
@@ -33,7 +34,8 @@ pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
         (None, Some(ordered)) => after_deletion(objects, ordered),
         (Some(_), Some(ordered)) if !adopting(ordered) || has_started(ordered) => {
             bail!(
-                "Deployment {name} and OrderedDeployment {name} both exist, and the latter does not adopt the former\nhint: delete one of them, with --cascade=orphan to keep its pods"
+                "Deployment {name} and OrderedDeployment {name} both exist, and the latter does not adopt \
+                 the former\nhint: delete one of them, with --cascade=orphan to keep its pods"
             )
         }
         (Some(deployment), _) if is_terminating(deployment) => {
@@ -43,7 +45,8 @@ pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
     }
 }
 
-/// The Deployment's ReplicaSets that have pods or want some. An error if the Deployment cannot be adopted now.
+/// The Deployment's ReplicaSets that have pods or want some. An error if the Deployment cannot be adopted
+/// now.
 pub(crate) fn sources<'a>(
     objects: &'a Objects,
     deployment: &'a DynamicObject,
@@ -51,7 +54,8 @@ pub(crate) fn sources<'a>(
     let name = &objects.name;
     if let Some(owner) = controller(deployment) {
         bail!(
-            "deployments/{name} is controlled by {} {}, which would create it again\nhint: change that object",
+            "deployments/{name} is controlled by {} {}, which would create it again\nhint: change that \
+             object",
             owner.kind,
             owner.name
         );
@@ -66,7 +70,9 @@ pub(crate) fn sources<'a>(
     };
     if rolls {
         bail!(
-            "a rollout of deployments/{name} is in progress\nhint: wait for it (`kubectl rollout status deployment/{name}`), resume it (`kubectl rollout resume`) or undo it (`kubectl rollout undo`) first"
+            "a rollout of deployments/{name} is in progress\nhint: wait for it (`kubectl rollout status \
+             deployment/{name}`), resume it (`kubectl rollout resume`) or undo it (`kubectl rollout undo`) \
+             first"
         );
     }
     Ok(sources)
@@ -116,7 +122,8 @@ fn before_deletion(
                 return one(Write::Orphan(Kind::OrderedReplicaSet, set.clone()));
             }
             bail!(
-                "orderedreplicasets/{} exists with another template than the ReplicaSet of that name\nhint: delete it",
+                "orderedreplicasets/{} exists with another template than the ReplicaSet of that name\nhint: \
+                 delete it",
                 set.name_any()
             );
         }
@@ -162,7 +169,8 @@ fn after_deletion(objects: &Objects, ordered: &DynamicObject) -> Result<PlannedS
         if !is_source {
             left.push(replica_set);
         } else if has_desired_pods(replica_set) {
-            // After this write, the controller adopts the pods once the garbage collector has made them orphans.
+            // After this write, the controller adopts the pods once the garbage collector has made them
+            // orphans.
             return one(Write::Orphan(Kind::ReplicaSet, replica_set.clone()));
         } else {
             return wait_for_desired_pods(replica_set);
@@ -197,7 +205,8 @@ fn has_pods(set: &DynamicObject) -> bool {
     number(set, "/spec/replicas") > 0 || number(set, "/status/replicas") > 0
 }
 
-/// Whether it creates and deletes no pods. A pod that is created while its ReplicaSet is deleted would be deleted too.
+/// Whether it creates and deletes no pods. A pod that is created while its ReplicaSet is deleted would be
+/// deleted too.
 fn has_desired_pods(set: &DynamicObject) -> bool {
     is_observed(set) && number(set, "/status/replicas") == number(set, "/spec/replicas")
 }

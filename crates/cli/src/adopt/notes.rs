@@ -92,14 +92,17 @@ fn managers(object: &DynamicObject, kinds: &Kinds, namespace: &str) -> Vec<Strin
     if release.is_some() || label("app.kubernetes.io/managed-by") == Some("Helm") {
         let release = release.unwrap_or("RELEASE");
         notes.push(format!(
-            "it is part of the Helm release {release}: `helm upgrade` and `helm rollback` create the {from} again, beside the {to}, \
-             until the chart has the {to} (`helm get manifest {release} --namespace {namespace} | kubectl ordered convert -f -`)"
+            "it is part of the Helm release {release}: `helm upgrade` and `helm rollback` create the {from} \
+             again, beside the {to}, \
+             until the chart has the {to} (`helm get manifest {release} --namespace {namespace} | kubectl \
+             ordered convert -f -`)"
         ));
     }
     let tracked = annotation_of(object, "argocd.argoproj.io/tracking-id").and_then(|id| id.split(':').next());
     if let Some(app) = tracked.or_else(|| label("argocd.argoproj.io/instance")) {
         notes.push(format!(
-            "it is part of the Argo CD application {app}, which creates the {from} again and can prune the {to} until Git has the \
+            "it is part of the Argo CD application {app}, which creates the {from} again and can prune the \
+             {to} until Git has the \
              {to}: stop it first with `argocd app set {app} --sync-policy none`"
         ));
     }
@@ -109,7 +112,8 @@ fn managers(object: &DynamicObject, kinds: &Kinds, namespace: &str) -> Vec<Strin
         if let Some(name) = label(&format!("{key}/name")) {
             let namespace = label(&format!("{key}/namespace")).unwrap_or(namespace);
             notes.push(format!(
-                "it is part of the Flux {kind} {name}, which creates the {from} again until Git has the {to}: stop it first \
+                "it is part of the Flux {kind} {name}, which creates the {from} again until Git has the \
+                 {to}: stop it first \
                  with `flux suspend {kind} {name} --namespace {namespace}`"
             ));
         }
@@ -131,7 +135,8 @@ fn autoscalers(objects: &Objects, kinds: &Kinds) -> Vec<String> {
     }
     for one in objects.autoscalers_of(kinds.from) {
         notes.push(format!(
-            "this command changes the target of HorizontalPodAutoscaler {} to the {to}; change its manifest too: \
+            "this command changes the target of HorizontalPodAutoscaler {} to the {to}; change its manifest \
+             too: \
              `scaleTargetRef: {{apiVersion: {version}, kind: {to}, name: {name}}}`",
             one.name_any()
         ));
@@ -139,7 +144,8 @@ fn autoscalers(objects: &Objects, kinds: &Kinds) -> Vec<String> {
     for one in objects.autoscalers.iter().filter(|one| scales(one, "scaleTargetRef", kinds.from, name)) {
         if let Some(owner) = controller(one).filter(|owner| owner.kind != "ScaledObject") {
             notes.push(format!(
-                "HorizontalPodAutoscaler {} targets the {} and is controlled by {} {}: change that to the {to} after the adoption",
+                "HorizontalPodAutoscaler {} targets the {} and is controlled by {} {}: change that to the \
+                 {to} after the adoption",
                 one.name_any(),
                 kinds.from,
                 owner.kind,
@@ -197,10 +203,12 @@ mod tests {
     fn an_autoscaler_with_a_controller_is_noted_and_not_changed() {
         let target = json!({"kind": "Deployment", "name": "web"});
         let autoscaler = |name: &str, owner: Option<&str>| {
-            let owner = owner.map(|kind| json!([{"apiVersion": "x/v1", "kind": kind, "name": "o", "uid": "u", "controller": true}]));
-            object(
-                json!({"metadata": {"name": name, "ownerReferences": owner}, "spec": {"scaleTargetRef": target}}),
-            )
+            let owner = owner.map(|kind| {
+                json!([{"apiVersion": "x/v1", "kind": kind, "name": "o", "uid": "u",
+                "controller": true}])
+            });
+            object(json!({"metadata": {"name": name, "ownerReferences": owner},
+                    "spec": {"scaleTargetRef": target}}))
         };
         let objects = Objects {
             name: "web".to_owned(),
@@ -213,7 +221,8 @@ mod tests {
         };
         let notes = autoscalers(&objects, &Kinds::of(Direction::Forward));
         assert!(
-            matches!(&*notes, [one, two] if one.contains("HorizontalPodAutoscaler own to the OrderedDeployment")
+            matches!(&*notes, [one, two] if one.contains("HorizontalPodAutoscaler own to the \
+                 OrderedDeployment")
             && two.contains("other targets the Deployment and is controlled by Scaler o")),
             "{notes:?}"
         );

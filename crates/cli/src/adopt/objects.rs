@@ -128,7 +128,8 @@ impl Objects {
         self.pods.iter().filter(move |pod| is_controlled_by(pod, owner))
     }
 
-    /// The autoscalers of the object of that kind, without those that have a controller, which would revert changes.
+    /// The autoscalers of the object of that kind, without those that have a controller, which would revert
+    /// changes.
     pub(crate) fn autoscalers_of(&self, kind: &str) -> impl Iterator<Item = &DynamicObject> {
         self.autoscalers.iter().filter(|one| controller(one).is_none()).filter(move |one| {
             let target = |key: &str| one.data.pointer(&format!("/spec/scaleTargetRef/{key}"));
@@ -179,7 +180,8 @@ pub(crate) fn refuse_finalizers(object: &DynamicObject) -> Result<()> {
     let own = ["orphan", "foregroundDeletion"];
     match object.finalizers().iter().find(|finalizer| !own.contains(&finalizer.as_str())) {
         Some(first) => bail!(
-            "{} has the finalizer {first}, which would block its deletion\nhint: remove the finalizer, or the controller that sets it",
+            "{} has the finalizer {first}, which would block its deletion\nhint: remove the finalizer, or \
+             the controller that sets it",
             object.name_any()
         ),
         None => Ok(()),
@@ -200,7 +202,8 @@ pub(crate) fn has_started(ordered: &DynamicObject) -> bool {
     ordered.data.pointer("/status/rollout").is_some_and(|rollout| !rollout.is_null())
 }
 
-/// Whether the condition `Progressing` has that reason and a message with that text, for the current generation.
+/// Whether the condition `Progressing` has that reason and a message with that text, for the current
+/// generation.
 pub(crate) fn reports(ordered: &DynamicObject, reason: &str, part: &str) -> bool {
     let conditions = ordered.data.pointer("/status/conditions").and_then(Value::as_array);
     let text = |condition: &Value, key: &str| condition[key].as_str().unwrap_or_default().to_owned();

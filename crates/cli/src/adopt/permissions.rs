@@ -54,7 +54,8 @@ pub(crate) async fn check(
         return Ok(());
     }
     bail!(
-        "missing permissions in namespace {namespace}: {}\nhint: ask for the chart's role `ordered-deployment-adopter` in addition to `edit`",
+        "missing permissions in namespace {namespace}: {}\nhint: ask for the chart's role \
+         `ordered-deployment-adopter` in addition to `edit`",
         missing.join(", ")
     )
 }

@@ -1,9 +1,11 @@
-//! Chooses the template of the new object: that of the manifest, if the API server defaults it to the running one.
+//! Chooses the template of the new object: that of the manifest, if the API server defaults it to the running
+//! one.
 //!
-//! The API server sets defaults in the template of a Deployment, and not in that of an OrderedDeployment, which is
-//! stored as written. `kubectl apply`, Helm and server-side apply replace lists of custom objects as a whole. So if
-//! the new object had the template with defaults, the next apply of its manifest would start a rollout without a
-//! change. Only the API server knows its defaults, so this module uses a dry run. Nothing is written.
+//! The API server sets defaults in the template of a Deployment, and not in that of an OrderedDeployment,
+//! which is stored as written. `kubectl apply`, Helm and server-side apply replace lists of custom objects as
+//! a whole. So if the new object had the template with defaults, the next apply of its manifest would start a
+//! rollout without a change. Only the API server knows its defaults, so this module uses a dry run. Nothing
+//! is written.
 
 use kube::api::PostParams;
 use kube::core::DynamicObject;
@@ -23,8 +25,8 @@ pub(crate) struct TemplateChoice {
     pub(crate) note: Option<String>,
 }
 
-/// Chooses the template for that Deployment. `given` is the template of a manifest; the default is the last applied
-/// one.
+/// Chooses the template for that Deployment. `given` is the template of a manifest; the default is the last
+/// applied one.
 pub(crate) async fn choose(
     client: &Client,
     namespace: &str,
@@ -34,7 +36,8 @@ pub(crate) async fn choose(
     let name = deployment.name_any();
     let Some(manifest) = given.cloned().or_else(|| applied(deployment)) else {
         let note = format!(
-            "the manifest of {name} is not known, so applying one later can start a rollout, which replaces the pods; to avoid it, \
+            "the manifest of {name} is not known, so applying one later can start a rollout, which replaces \
+             the pods; to avoid it, \
              use `-f FILE` (`helm get manifest RELEASE | kubectl ordered adopt {name} -f -`)"
         );
         return TemplateChoice { template: None, note: Some(note) };
@@ -44,7 +47,8 @@ pub(crate) async fn choose(
         return TemplateChoice::default();
     }
     let mut why = String::new();
-    // An apply keeps fields that other clients have added, such as the annotation of `kubectl rollout restart`.
+    // An apply keeps fields that other clients have added, such as the annotation of `kubectl rollout
+    // restart`.
     for candidate in [manifest.clone(), merged(&live, &manifest)] {
         why = match with_defaults(client, namespace, deployment, &candidate).await {
             Ok(filled) if same(&filled, &live) => {
@@ -55,7 +59,8 @@ pub(crate) async fn choose(
                 difference("template", &filled, &live).unwrap_or_default()
             ),
             Err(error) => format!(
-                "the manifest of {name} cannot be compared with the live template ({error}), so applying it can start"
+                "the manifest of {name} cannot be compared with the live template ({error}), so applying it \
+                 can start"
             ),
         };
     }
@@ -131,7 +136,8 @@ mod tests {
     #[test]
     fn maps_are_merged_and_lists_replaced() {
         let live = json!({"metadata": {"annotations": {"a": "1", "restarted": "now"}},
-                          "spec": {"dnsPolicy": "ClusterFirst", "containers": [{"name": "web", "resources": {}}]}});
+                          "spec": {"dnsPolicy": "ClusterFirst", "containers": [{"name": "web",
+                          "resources": {}}]}});
         let manifest = json!({"metadata": {"annotations": {"a": "2"}, "creationTimestamp": null},
                               "spec": {"containers": [{"name": "web"}]}});
         assert_eq!(

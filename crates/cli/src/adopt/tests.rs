@@ -25,7 +25,8 @@ const PODS: usize = 4;
 
 /// The template of the manifest, without defaults.
 fn manifest_template() -> Value {
-    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}})
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web",
+        "image": "web:1"}]}})
 }
 
 struct Cluster {
@@ -63,7 +64,8 @@ impl Cluster {
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": "web", "annotations": {
                 "kubectl.kubernetes.io/last-applied-configuration":
-                    json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": manifest_template()}}).to_string()}},
+                    json!({"apiVersion": "apps/v1", "kind": "Deployment",
+                        "spec": {"template": manifest_template()}}).to_string()}},
             "spec": {"replicas": PODS, "selector": {"matchLabels": {"app": "web"}}, "template": template},
         });
         cluster.create(Kind::Deployment, object).await;
@@ -375,7 +377,8 @@ async fn an_adoption_that_is_not_possible_is_refused_before_the_first_write() {
     let cluster = Cluster::with_deployment().await;
     cluster.patch(Kind::Deployment, json!({"metadata": {"finalizers": ["example.com/keep"]}})).await;
     refused(&cluster, Direction::Forward, "has the finalizer example.com/keep").await;
-    let owner = json!({"apiVersion": "example.com/v1", "kind": "App", "name": "shop", "uid": "u", "controller": true});
+    let owner = json!({"apiVersion": "example.com/v1", "kind": "App", "name": "shop", "uid": "u",
+        "controller": true});
     let metadata = json!({"finalizers": null, "ownerReferences": [owner]});
     cluster.patch(Kind::Deployment, json!({"metadata": metadata})).await;
     refused(&cluster, Direction::Forward, "is controlled by App shop").await;

@@ -19,7 +19,8 @@ pub(crate) struct Target {
     pub(crate) dry_run: DryRunArgs,
 }
 
-// kubectl's flags for the cluster and the user. It has no doc comment, because clap would print it in the help of every command.
+// kubectl's flags for the cluster and the user. It has no doc comment, because clap would print it in the
+// help of every command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct ConnectArgs {
@@ -72,13 +73,15 @@ pub(crate) struct ConnectArgs {
     #[arg(long, value_name = "FILE", hide = true)]
     pub(crate) client_key: Option<PathBuf>,
     /// Do not check the certificate of the API server
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        hide = true)]
     pub(crate) insecure_skip_tls_verify: Option<bool>,
     /// The name that the certificate of the API server must have
     #[arg(long, value_name = "NAME", hide = true)]
     pub(crate) tls_server_name: Option<String>,
     /// Request no compression of responses
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        hide = true)]
     pub(crate) disable_compression: Option<bool>,
 }
 
@@ -103,7 +106,9 @@ pub(crate) fn timeout(text: &str) -> Result<Timeout, String> {
 /// Parses the length of a pause, in the grammar of the annotation `pause-duration`.
 pub(crate) fn pause_length(text: &str) -> Result<Duration, String> {
     ordereddeployment_api::parse_pause_duration(text).ok_or_else(|| {
-        "give a duration with its unit, such as 90s or 10m; without --for, the rollout pauses until it is resumed".to_owned()
+        "give a duration with its unit, such as 90s or 10m; without --for, the rollout pauses until it is \
+         resumed"
+            .to_owned()
     })
 }
 

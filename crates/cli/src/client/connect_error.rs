@@ -21,7 +21,8 @@ impl Explained {
     }
 }
 
-/// Explains an error of a login, of TLS or of the network. `exec` is the login plugin of the user, if it is known.
+/// Explains an error of a login, of TLS or of the network. `exec` is the login plugin of the user, if it is
+/// known.
 pub(crate) fn explained(error: &(dyn Error + 'static), exec: Option<&ExecConfig>) -> Explained {
     let mut causes = std::iter::successors(Some(error), |cause| (*cause).source());
     if let Some(login) = causes.find_map(|cause| cause.downcast_ref::<AuthError>()) {
@@ -100,7 +101,8 @@ fn of_certificate(why: &str) -> Explained {
     if why.contains("UnknownIssuer") {
         return Explained::new(
             "the certificate of the API server is signed by an unknown authority",
-            "give the authority of the cluster with --certificate-authority, or in the kubeconfig; a proxy that decrypts traffic has its own",
+            "give the authority of the cluster with --certificate-authority, or in the kubeconfig; a proxy \
+             that decrypts traffic has its own",
         );
     }
     if why.contains("expired") || why.contains("Expired") {
@@ -191,7 +193,8 @@ mod tests {
         let said = failure(&plugin("shop-login", &[]), "https://127.0.0.1:1", None).await;
         assert_eq!(
             said,
-            "the login plugin shop-login of the kubeconfig is not installed\nhint: Install it: brew install shop-login"
+            "the login plugin shop-login of the kubeconfig is not installed\nhint: Install it: brew install \
+             shop-login"
         );
     }
 
@@ -201,7 +204,8 @@ mod tests {
         let said = failure(&plugin("sh", &["-c", script]), "https://127.0.0.1:1", None).await;
         assert_eq!(
             said,
-            "the login plugin sh failed (exit status: 3): Error: session expired\nhint: log in again, or choose another --context"
+            "the login plugin sh failed (exit status: 3): Error: session expired\nhint: log in again, or \
+             choose another --context"
         );
         let said = failure(&plugin("sh", &["-c", "echo {}"]), "https://127.0.0.1:1", None).await;
         assert!(said.starts_with("the login plugin sh returned no credentials: "), "{said}");

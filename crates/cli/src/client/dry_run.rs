@@ -2,8 +2,8 @@
 
 use kube::api::PatchParams;
 
-/// Whether a write is sent, and whether the API server stores it. The variants have no doc comments, because clap would print them
-/// in every help.
+/// Whether a write is sent, and whether the API server stores it. The variants have no doc comments, because
+/// clap would print them in every help.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum DryRun {
     // The write is sent and stored.
@@ -18,7 +18,8 @@ pub(crate) enum DryRun {
 /// The flag of commands that write.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct DryRunArgs {
-    /// Print what would be written, and change nothing; `client` sends no write, with `server` the API server checks it
+    /// Print what would be written, and change nothing; `client` sends no write, with `server` the API server
+    /// checks it
     #[arg(
         long,
         value_name = "MODE",

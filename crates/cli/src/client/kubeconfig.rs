@@ -56,7 +56,8 @@ fn refuse_plaintext_credentials(config: &Config) -> Result<()> {
         return Ok(());
     }
     Err(anyhow!(
-        "{address} is not encrypted, and the credentials of the user would be sent to it\nhint: use an address that begins with https://, or a user without credentials"
+        "{address} is not encrypted, and the credentials of the user would be sent to it\nhint: use an \
+         address that begins with https://, or a user without credentials"
     ))
 }
 
@@ -166,7 +167,8 @@ fn refused(error: KubeconfigError, args: &ConnectArgs) -> anyhow::Error {
             "the kubeconfig has no context {context:?}\nhint: `kubectl config get-contexts` lists them"
         ),
         (KubeconfigError::CurrentContextNotSet | KubeconfigError::LoadContext(_), None) => anyhow!(
-            "the kubeconfig has no current context\nhint: choose one with --context or `kubectl config use-context`"
+            "the kubeconfig has no current context\nhint: choose one with --context or `kubectl config \
+             use-context`"
         ),
         (KubeconfigError::LoadClusterOfContext(cluster), _) => anyhow!(
             "the kubeconfig has no cluster {cluster:?}\nhint: `kubectl config get-clusters` lists them"
@@ -182,12 +184,14 @@ fn unreadable(error: KubeconfigError) -> anyhow::Error {
     match error {
         KubeconfigError::ReadConfig(source, path) if source.kind() == std::io::ErrorKind::NotFound => {
             anyhow!(
-                "no cluster: there is no kubeconfig at {}\nhint: name one with --kubeconfig, or try `kubectl ordered demo`, which needs none",
+                "no cluster: there is no kubeconfig at {}\nhint: name one with --kubeconfig, or try `kubectl \
+                 ordered demo`, which needs none",
                 path.display()
             )
         }
         KubeconfigError::FindPath => anyhow!(
-            "no cluster: no kubeconfig found\nhint: name one with --kubeconfig, or try `kubectl ordered demo`, which needs none"
+            "no cluster: no kubeconfig found\nhint: name one with --kubeconfig, or try `kubectl ordered \
+             demo`, which needs none"
         ),
         other => {
             // The first line is the message; the parser adds an excerpt of the document.

@@ -1,4 +1,5 @@
-//! `-o`: objects as the API server returns them, for programs. Only `managedFields` is removed, as kubectl does.
+//! `-o`: objects as the API server returns them, for programs. Only `managedFields` is removed, as kubectl
+//! does.
 
 use anyhow::{Result, anyhow};
 use kube::api::{ApiResource, DynamicObject, ListParams};

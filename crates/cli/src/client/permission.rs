@@ -9,8 +9,8 @@ use kube::{Api, Client};
 /// API group, resource or `resource/subresource`, verb.
 pub(crate) type Permission = (&'static str, &'static str, &'static str);
 
-/// Whether the API server denies it, for the object of that name or for all. Without an answer it does not: it decides when the write
-/// is sent.
+/// Whether the API server denies it, for the object of that name or for all. Without an answer it does not:
+/// it decides when the write is sent.
 pub(crate) async fn is_denied(
     client: &Client,
     (namespace, name): (&str, Option<&str>),

@@ -203,7 +203,8 @@ async fn doubt(client: &Client) -> Result<Option<String>> {
         Ok(probes) => probes.items,
         Err(kube::Error::Api(status)) if status.code == 403 => {
             return Ok(Some(format!(
-                "whether ordered-controller-manager reconciles ReplicaSets cannot be checked, and the built-in controller ignores \
+                "whether ordered-controller-manager reconciles ReplicaSets cannot be checked, and the \
+                 built-in controller ignores \
                  this order: {}",
                 status.message
             )));

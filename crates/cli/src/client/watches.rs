@@ -47,8 +47,9 @@ impl Watches {
         Self { changes: select_all(numbered).boxed(), probes: probes(client).boxed(), health }
     }
 
-    /// Waits for changes of objects, or of the connection. Returns whether objects have changed. Changes within a short
-    /// time are one. A caller that drops the future reads the stores again: a change can be lost with it.
+    /// Waits for changes of objects, or of the connection. Returns whether objects have changed. Changes
+    /// within a short time are one. A caller that drops the future reads the stores again: a change can be
+    /// lost with it.
     pub(crate) async fn next(&mut self) -> Result<bool> {
         let before = self.health.lost().cloned();
         loop {

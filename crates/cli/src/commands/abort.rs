@@ -19,7 +19,8 @@ Examples:
   kubectl ordered abort web    roll the pods back to the last complete revision
   kubectl ordered retry web    start the aborted rollout again
 
-The spec does not change: it keeps the template of the aborted revision. An abort ignores pause points, and deletes pods \
+The spec does not change: it keeps the template of the aborted revision. An abort ignores pause points, and \
+deletes pods \
 that are not available first. It ends when the template is changed, such as by `undo`, or with `retry`.
 `undo` rolls a complete rollout back.")]
 pub(crate) struct Args {
@@ -36,8 +37,8 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     Ok(print_line(text)?)
 }
 
-/// Writes the request and waits until the controller has handled it. Returns the result and the next command. `seen` is the
-/// revision that a page has shown: no other one is aborted.
+/// Writes the request and waits until the controller has handled it. Returns the result and the next command.
+/// `seen` is the revision that a page has shown: no other one is aborted.
 pub(crate) async fn abort(
     connection: &Connection,
     name: &str,
@@ -69,13 +70,15 @@ pub(crate) async fn abort(
 pub(crate) fn abortable((name, flags): (&str, &str), status: &OrderedDeploymentStatus) -> Result<i64> {
     let Some(rollout) = &status.rollout else {
         bail!(
-            "{name} has no rollout to abort\nhint: `kubectl ordered undo {name}{flags}` rolls back to an earlier revision"
+            "{name} has no rollout to abort\nhint: `kubectl ordered undo {name}{flags}` rolls back to an \
+             earlier revision"
         );
     };
     let revision = rollout.revision;
     if rollout.completed {
         bail!(
-            "{name} is complete at revision {revision}: no rollout to abort\nhint: roll back with `kubectl ordered undo {name}{flags}`"
+            "{name} is complete at revision {revision}: no rollout to abort\nhint: roll back with `kubectl \
+             ordered undo {name}{flags}`"
         );
     }
     if rollout.from.is_none() {
@@ -86,7 +89,9 @@ pub(crate) fn abortable((name, flags): (&str, &str), status: &OrderedDeploymentS
 
 fn nothing_served((name, flags): (&str, &str), revision: i64) -> anyhow::Error {
     anyhow!(
-        "{name} has no earlier complete revision to roll back to: the rollout to revision {revision} cannot be aborted\nhint: change the template, or roll back to another revision with `kubectl ordered undo {name} --to-revision N{flags}`; `kubectl ordered history {name}{flags}` lists them"
+        "{name} has no earlier complete revision to roll back to: the rollout to revision {revision} cannot \
+         be aborted\nhint: change the template, or roll back to another revision with `kubectl ordered undo \
+         {name} --to-revision N{flags}`; `kubectl ordered history {name}{flags}` lists them"
     )
 }
 
@@ -107,14 +112,17 @@ fn result(
     let now = after.rollout.as_ref().map_or(0, |rollout| rollout.revision);
     if now != revision {
         bail!(
-            "{name}: revision {revision} was not aborted: the rollout to revision {now} has started since\nhint: `kubectl ordered get {name}{flags}` shows its state"
+            "{name}: revision {revision} was not aborted: the rollout to revision {now} has started \
+             since\nhint: `kubectl ordered get {name}{flags}` shows its state"
         );
     }
     abortable((name, flags), after)?;
     // What is left: the controller could not find the set.
     let to = after.rollout.as_ref().and_then(|rollout| rollout.from.as_ref()).map_or(0, |from| from.revision);
     Err(anyhow!(
-        "{name}: the controller ignored the request to abort revision {revision}: the set of revision {to}, the last complete one, is gone\nhint: roll back to another revision with `kubectl ordered undo {name} --to-revision N{flags}`; `kubectl ordered history {name}{flags}` lists them"
+        "{name}: the controller ignored the request to abort revision {revision}: the set of revision {to}, \
+         the last complete one, is gone\nhint: roll back to another revision with `kubectl ordered undo \
+         {name} --to-revision N{flags}`; `kubectl ordered history {name}{flags}` lists them"
     ))
 }
 

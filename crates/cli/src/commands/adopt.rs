@@ -20,8 +20,10 @@ Examples:
   helm get manifest shop | kubectl ordered adopt deployment/web -f -
 
 If the command is interrupted, run it again: it continues where it stopped. Rollouts must be complete before.
-Afterwards apply manifests of the new kind only (`kubectl ordered convert` writes them): applying an old one creates a \
-second set of pods. The first apply starts no rollout if the last applied configuration, or the manifest from -f, matches \
+Afterwards apply manifests of the new kind only (`kubectl ordered convert` writes them): applying an old one \
+creates a \
+second set of pods. The first apply starts no rollout if the last applied configuration, or the manifest \
+from -f, matches \
 the running template; otherwise a note says so.")]
 pub(crate) struct Args {
     /// The Deployment: web or deployment/web
@@ -30,8 +32,8 @@ pub(crate) struct Args {
     /// Make the OrderedDeployment of that name a Deployment again
     #[arg(long)]
     back: bool,
-    /// The manifest of the Deployment, or the converted one, if `kubectl apply` did not create it; `-` is standard
-    /// input
+    /// The manifest of the Deployment, or the converted one, if `kubectl apply` did not create it; `-` is
+    /// standard input
     #[arg(short, long = "filename", value_name = "FILE", conflicts_with = "back")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -44,7 +46,8 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     if args.dry_run.dry_run == DryRun::Server {
         bail!(
-            "--dry-run=server is not possible, because each step needs the one before it\nhint: --dry-run=client prints the steps"
+            "--dry-run=server is not possible, because each step needs the one before it\nhint: \
+             --dry-run=client prints the steps"
         );
     }
     let manifest = args.file.map(|file| input::read(&file)).transpose()?;

@@ -1,7 +1,8 @@
-//! The dashboard: a web page on loopback, with the rights of the user. Watches of the API server keep the page up to date.
+//! The dashboard: a web page on loopback, with the rights of the user. Watches of the API server keep the
+//! page up to date.
 //!
-//! Everything that it shows is computed by the code of the other commands, and its writes are theirs. It decides nothing
-//! about pods.
+//! Everything that it shows is computed by the code of the other commands, and its writes are theirs. It
+//! decides nothing about pods.
 
 mod access;
 mod act;
@@ -45,11 +46,13 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     let address = format!("{}{}", dashboard.gate.address(), object.unwrap_or_default());
     let rights = if dashboard.read_only { "It makes no writes. " } else { "It has your permissions. " };
     print(format_args!(
-        "The dashboard of {place}:\n\n  {address}\n\n{rights}The address contains a token: do not share it. Press Ctrl-C to stop the dashboard.\n"
+        "The dashboard of {place}:\n\n  {address}\n\n{rights}The address contains a token: do not share it. \
+         Press Ctrl-C to stop the dashboard.\n"
     ))?;
     tokio::select! {
         never = connections::serve(listeners, server::router(Arc::clone(&dashboard))) => match never {},
-        () = dashboard.usage.idle(idle) => Ok(print("The dashboard has ended: no page was open for the time of --idle-timeout.\n")?),
+        () = dashboard.usage.idle(idle) => Ok(print("The dashboard has ended: no page was open for the time \
+             of --idle-timeout.\n")?),
         _ = terminate.recv() => Ok(()),
         _ = tokio::signal::ctrl_c() => Ok(()),
     }
@@ -58,8 +61,8 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
 /// How many free ports are tried.
 const TRIES: usize = 16;
 
-/// The port, and sockets for it on both addresses of loopback: browsers try both for a name under `localhost`, and another user of
-/// this machine could listen on the other one.
+/// The port, and sockets for it on both addresses of loopback: browsers try both for a name under
+/// `localhost`, and another user of this machine could listen on the other one.
 async fn listen(port: u16) -> Result<(u16, Vec<TcpListener>)> {
     let mut left = if port == 0 { TRIES } else { 1 };
     loop {

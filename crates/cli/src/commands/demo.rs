@@ -1,7 +1,8 @@
-//! The demo: a rollout on a cluster in memory with priorities, a pause point and a resume. It checks the order of
-//! deletions.
+//! The demo: a rollout on a cluster in memory with priorities, a pause point and a resume. It checks the
+//! order of deletions.
 //!
-//! It sends the requests that a user would send; the controller does the rest. The demo selects no pod to delete.
+//! It sends the requests that a user would send; the controller does the rest. The demo selects no pod to
+//! delete.
 
 mod expected_order;
 mod screen;
@@ -45,8 +46,10 @@ const NEW_IMAGE: &str = "nginx:1.29";
 /// Watch an ordered rollout with a pause point, on a cluster in memory; needs no cluster
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Ten pods in two pools: two get priority 5, one gets priority 3 and a pause point. Then the image changes: the two \
-pods with priority 5 are deleted first, the rollout pauses at the pause point, is resumed (by Enter on a terminal, \
+Ten pods in two pools: two get priority 5, one gets priority 3 and a pause point. Then the image changes: \
+the two \
+pods with priority 5 are deleted first, the rollout pauses at the pause point, is resumed (by Enter on a \
+terminal, \
 otherwise without a prompt) and completes. The demo fails if a pod is deleted out of order.")]
 pub(crate) struct Args {}
 
@@ -106,7 +109,8 @@ pub(crate) async fn show(options: DemoOptions, screen: Screen) -> Result<()> {
         name: String::new(),
     };
     demo.screen.introduce(&format!(
-        "A cluster in memory with {} nodes: {} in pool inference, {} in pool hybrid. Nothing outside it is changed.",
+        "A cluster in memory with {} nodes: {} in pool inference, {} in pool hybrid. Nothing outside it is \
+         changed.",
         pools.len(),
         pools.iter().filter(|pool| *pool == "inference").count(),
         pools.iter().filter(|pool| *pool == "hybrid").count(),
@@ -265,7 +269,8 @@ impl Demo<'_> {
         annotate(&second.name, json!({annotation::DELETE_PRIORITY: FIRST_PRIORITY.to_string()})).await?;
         annotate(
             &pause_point.name,
-            json!({annotation::DELETE_PRIORITY: PAUSE_POINT_PRIORITY.to_string(), annotation::PAUSE_POINT: "before"}),
+            json!({annotation::DELETE_PRIORITY: PAUSE_POINT_PRIORITY.to_string(),
+                annotation::PAUSE_POINT: "before"}),
         )
         .await?;
         let first = [&first.name, &second.name].map(Clone::clone).into();

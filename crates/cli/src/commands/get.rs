@@ -29,15 +29,18 @@ Examples:
   kubectl ordered get od/web -o yaml
   kubectl ordered get deployment/web    show a plain Deployment
 
-`#` is the place in the order: 1 is deleted first. During a rollout only old pods have a place, otherwise all pods.
+`#` is the place in the order: 1 is deleted first. During a rollout only old pods have a place, otherwise \
+all pods.
 WHY is the priority of a pod, then what parts it from the next one.
 deployment/web is a plain Deployment whose ReplicaSets ordered-controller-manager reconciles.
 A narrow terminal has fewer columns; `-o wide` shows all columns, including ages and restarts.
-`-w` shows a screen on a terminal: `r` resumes a rollout, `p` shows the plan, `/` filters the pods, `q` quits. Elsewhere, and for \
+`-w` shows a screen on a terminal: `r` resumes a rollout, `p` shows the plan, `/` filters the pods, `q` \
+quits. Elsewhere, and for \
 a plain Deployment, it prints the trees again when they change. It ends when the named object is deleted.")]
 #[allow(clippy::struct_excessive_bools, reason = "one for each flag")]
 pub(crate) struct Args {
-    /// The name of an OrderedDeployment, or deployment/NAME; the default is all OrderedDeployments in the namespace
+    /// The name of an OrderedDeployment, or deployment/NAME; the default is all OrderedDeployments in the
+    /// namespace
     #[arg(value_parser = of_either)]
     name: Option<OfEither>,
     /// Show the OrderedDeployments in all namespaces
@@ -167,7 +170,8 @@ async fn objects(args: &Args, connection: &Connection, output: Output) -> Result
     };
     let api = output::raw(&connection.watching, namespace);
     let mut changes = patient("objects", || watcher(api.clone(), config.clone())).boxed();
-    // Whether a list contains an object: one that is deleted during a lost connection is only missing in the next list.
+    // Whether a list contains an object: one that is deleted during a lost connection is only missing in the
+    // next list.
     let mut is_listed = false;
     while let Some(change) = changes.next().await {
         let Ok(change) = change else { continue };

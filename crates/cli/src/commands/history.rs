@@ -35,7 +35,8 @@ pub(crate) struct Args {
     #[arg(value_parser = object_name)]
     name: String,
     /// Show the template of this revision
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(i64).range(0..))]
     revision: Option<i64>,
     /// The output format; `name` prints the sets
     #[arg(short, long, value_name = "FORMAT")]
@@ -97,13 +98,16 @@ async fn formatted(
     }
     let all = revisions.iter().map(|revision| {
         json!({
-            "revision": revision.number, "current": revision.current, "set": revision.set, "pods": revision.pods,
-            "created": revision.created, "changeCause": revision.cause, "images": images(&revision.template.value()),
+            "revision": revision.number, "current": revision.current, "set": revision.set,
+            "pods": revision.pods,
+            "created": revision.created, "changeCause": revision.cause,
+            "images": images(&revision.template.value()),
         })
     });
     let events = found.status.and_then(|status| status.history).unwrap_or_default();
     let value = json!({
-        "name": name, "namespace": connection.namespace, "revisions": all.collect::<Vec<_>>(), "events": events,
+        "name": name, "namespace": connection.namespace, "revisions": all.collect::<Vec<_>>(),
+        "events": events,
     });
     output::data(&value, output, (SETS, revisions.iter().map(|revision| revision.set.as_str())))
 }

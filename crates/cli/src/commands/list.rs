@@ -37,7 +37,8 @@ Examples:
   kubectl ordered list        in the namespace
   kubectl ordered list -A     in all namespaces
 
-STATE is Complete, Rolling, Suspended, `Paused at` with the pod of the pause point, Paused (spec.paused), Failed, Adopting, \
+STATE is Complete, Rolling, Suspended, `Paused at` with the pod of the pause point, Paused (spec.paused), \
+Failed, Adopting, \
 Handing back, or `Waiting for controller` until the controller has observed the spec."
 )]
 pub(crate) struct Args {

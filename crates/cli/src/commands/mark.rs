@@ -1,4 +1,5 @@
-//! `mark` and `unmark`: the delete priority and the pause point of pods. They write annotations of pods, nothing else.
+//! `mark` and `unmark`: the delete priority and the pause point of pods. They write annotations of pods,
+//! nothing else.
 
 use std::time::Duration;
 
@@ -28,8 +29,10 @@ Examples:
   kubectl ordered mark web-5d9c-x7k2p --pause after --for 10m
   kubectl ordered mark pod/web-5d9c-x7k2p pod/web-5d9c-b9gk7 --priority -1
 
-It writes the annotations ordereddeployment.io/delete-priority, pause-point and pause-duration, as `kubectl annotate` \
-does. Without --priority or --pause, those annotations do not change. Without --for, the rollout pauses until it is \
+It writes the annotations ordereddeployment.io/delete-priority, pause-point and pause-duration, as `kubectl \
+annotate` \
+does. Without --priority or --pause, those annotations do not change. Without --for, the rollout pauses \
+until it is \
 resumed.")]
 pub(crate) struct MarkArgs {
     /// The names of pods
@@ -71,11 +74,13 @@ Examples:
   kubectl ordered unmark web-5d9c-x7k2p
   kubectl ordered unmark --all web          all pods of web
 
-It removes the annotations that `mark` writes, and the alias controller.alpha.kubernetes.io/delete-priority. A rollout \
+It removes the annotations that `mark` writes, and the alias controller.alpha.kubernetes.io/delete-priority. \
+A rollout \
 that is paused at the pod continues.")]
 pub(crate) struct UnmarkArgs {
     /// The names of pods
-    #[arg(value_name = "POD", required_unless_present = "all", conflicts_with = "all", value_parser = pod_name)]
+    #[arg(value_name = "POD", required_unless_present = "all", conflicts_with = "all",
+        value_parser = pod_name)]
     pods: Vec<String>,
     /// Unmark all pods of this OrderedDeployment, or of deployment/NAME
     #[arg(long, value_name = "NAME", value_parser = of_either)]
@@ -206,8 +211,8 @@ fn explained(connection: &Connection, error: kube::Error, what: &str, pod: &str)
     explain(error, &format!("cannot {what} pod {pod} in {}", connection.namespace))
 }
 
-/// The place of the pod in the order, what makes its new pause point useless, and the next command. The place is left out if
-/// the user may not read the objects.
+/// The place of the pod in the order, what makes its new pause point useless, and the next command. The place
+/// is left out if the user may not read the objects.
 async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) -> String {
     let flags = &connection.flags;
     let family =
@@ -218,7 +223,8 @@ async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) 
     };
     let moves = (pause.is_some() && pod.pod().facts.priority.is_none()).then(|| {
         format!(
-            "note: it has no delete priority of its own, so its place can change until a rollout is there; fix it with \
+            "note: it has no delete priority of its own, so its place can change until a rollout is there; \
+             fix it with \
              `kubectl ordered mark {} --priority N{flags}`",
             pod.name_any()
         )
@@ -259,7 +265,8 @@ async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) 
         }
         None if overview.is_rolling() => {
             format!(
-                "{name}: it is of the current revision; the annotations take effect after this rollout\n{next}"
+                "{name}: it is of the current revision; the annotations take effect after this \
+                 rollout\n{next}"
             )
         }
         None => next,

@@ -11,7 +11,8 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(_: Args) -> Result<()> {
     print(
-        "Every command that uses a cluster has these flags. They can also be before the name of the command:\n\n",
+        "Every command that uses a cluster has these flags. They can also be before the name of the \
+         command:\n\n",
     )?;
     for (flag, help) in flags() {
         print(format_args!("  {flag}\n        {help}\n"))?;

@@ -28,15 +28,18 @@ Examples:
   kubectl ordered order web --replicas 8    the pods that a scale-down to 8 would delete
   kubectl ordered order deployment/web      the order of a plain Deployment
 
-Within one priority the order is the current one: it depends on ages and on the number of pods per node, which change.
-deployment/web is a plain Deployment whose ReplicaSets ordered-controller-manager reconciles. Rules by node of the \
+Within one priority the order is the current one: it depends on ages and on the number of pods per node, \
+which change.
+deployment/web is a plain Deployment whose ReplicaSets ordered-controller-manager reconciles. Rules by node \
+of the \
 controller's configuration are not known here.")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment, or deployment/NAME
     #[arg(value_parser = of_either)]
     name: OfEither,
     /// Show the pods that a scale-down to this many replicas would delete
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(i32).range(0..))]
     replicas: Option<i32>,
     /// The node label for the pool of a node
     #[arg(long, value_name = "LABEL", default_value = "node.usage")]
@@ -144,7 +147,8 @@ pub(crate) fn preview(
         Family::Ordered => scale_down(&state.observed(), replicas),
         Family::Plain => scale_down_plain(&state.observed(), replicas).ok_or_else(|| {
             anyhow!(
-                "{} is in a rollout: the Deployment controller decides how many pods of each ReplicaSet a scale-down deletes\nhint: \
+                "{} is in a rollout: the Deployment controller decides how many pods of each ReplicaSet a \
+                 scale-down deletes\nhint: \
                  try again when its rollout is complete",
                 overview.reference()
             )

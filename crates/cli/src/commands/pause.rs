@@ -19,8 +19,10 @@ Examples:
   kubectl ordered pause web      pause the rollout
   kubectl ordered unpause web    continue it
 
-Lost pods are replaced and scaling continues, as in a paused Deployment. This is not a pause point: `kubectl ordered \
-mark POD --pause before` pauses a rollout at a given pod. `resume` passes a pause point and does not change spec.paused.")]
+Lost pods are replaced and scaling continues, as in a paused Deployment. This is not a pause point: `kubectl \
+ordered \
+mark POD --pause before` pauses a rollout at a given pod. `resume` passes a pause point and does not change \
+spec.paused.")]
 pub(crate) struct PauseArgs {
     #[command(flatten)]
     target: Target,
@@ -32,7 +34,8 @@ pub(crate) struct PauseArgs {
 Examples:
   kubectl ordered unpause web    continue after `kubectl ordered pause web`
 
-For a Deployment, `kubectl rollout resume` does this. `kubectl ordered resume` is for pause points only, so that passing \
+For a Deployment, `kubectl rollout resume` does this. `kubectl ordered resume` is for pause points only, so \
+that passing \
 a pause point does not undo the pause of another user.")]
 pub(crate) struct UnpauseArgs {
     #[command(flatten)]

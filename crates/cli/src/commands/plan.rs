@@ -37,8 +37,10 @@ Examples:
   kubectl ordered plan web --replicas 4              preview another number of replicas
   kubectl ordered plan web                           preview the rest of the current rollout
 
-Nothing is written: the command reads objects, pods and nodes, and runs the controller's code on a model of them. The \
-order by priority and the pause points are guaranteed; within one priority, the order is the current one. Times, and \
+Nothing is written: the command reads objects, pods and nodes, and runs the controller's code on a model of \
+them. The \
+order by priority and the pause points are guaranteed; within one priority, the order is the current one. \
+Times, and \
 the nodes of new pods, are assumptions.")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment; optional with -f
@@ -48,7 +50,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     filename: Option<PathBuf>,
     /// The new number of replicas
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(i32).range(0..))]
     replicas: Option<i32>,
     /// A new image for a container; * is all containers
     #[arg(long = "image", value_name = "CONTAINER=IMAGE", value_parser = pair)]
@@ -83,7 +86,8 @@ pub(crate) async fn run(args: Args, mut connect: ConnectArgs) -> Result<()> {
         let text = change.describe_creation(&name, &connection.namespace)?;
         return Ok(print_line(text)?);
     }
-    // Times in a status are whole seconds. The plan starts at a whole second, so that the printed times are consistent.
+    // Times in a status are whole seconds. The plan starts at a whole second, so that the printed times are
+    // consistent.
     let state = reader.one(&name, whole_seconds(connection.clock.now())).await?;
     let mut plan = forecast::plan(&connection.client, &state, &change, given).await?;
     plan.next = change.command(&name, args.filename.as_deref(), &connection.flags);

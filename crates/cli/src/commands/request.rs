@@ -1,4 +1,5 @@
-//! Requests to the controller: a field of the status that a client writes and the controller removes once it has answered.
+//! Requests to the controller: a field of the status that a client writes and the controller removes once it
+//! has answered.
 
 use std::time::Duration;
 
@@ -26,8 +27,8 @@ impl<'a> StatusRequest<'a> {
         Self { connection, name, doing: format!("cannot {verb} {name} in {}", connection.namespace) }
     }
 
-    /// Reads the object. With the revision that a page has shown, an error if the rollout is to another one by now: the user has
-    /// not seen that one.
+    /// Reads the object. With the revision that a page has shown, an error if the rollout is to another one
+    /// by now: the user has not seen that one.
     pub(crate) async fn read(&self, seen: Option<i64>) -> Result<OrderedDeployment> {
         let found = self.api(&self.connection.client).get_status(self.name).await;
         let found = found.map_err(|error| explain(error, &self.doing))?;
@@ -35,16 +36,18 @@ impl<'a> StatusRequest<'a> {
         let revision = rollout.map_or(0, |rollout| rollout.revision);
         match seen {
             Some(seen) if seen != revision => bail!(
-                "{}: the page has shown the rollout to revision {seen}, and it is to revision {revision} by now: nothing was requested\nhint: check the rollout, and try again",
+                "{}: the page has shown the rollout to revision {seen}, and it is to revision {revision} by \
+                 now: nothing was requested\nhint: check the rollout, and try again",
                 self.name
             ),
             _ => Ok(found),
         }
     }
 
-    /// Writes this field of the status, and waits until the controller has removed it. `what` is what it requests, such as `resume
-    /// of canary@4`. Returns the text to print: what `result` makes of the status then and of `spec.paused`. It does not wait after
-    /// a dry run, which requests nothing, and without a limit.
+    /// Writes this field of the status, and waits until the controller has removed it. `what` is what it
+    /// requests, such as `resume of canary@4`. Returns the text to print: what `result` makes of the status
+    /// then and of `spec.paused`. It does not wait after a dry run, which requests nothing, and without a
+    /// limit.
     pub(crate) async fn send(
         &self,
         what: &str,
@@ -65,7 +68,8 @@ impl<'a> StatusRequest<'a> {
         }
         let Some(limit) = limit else {
             return Ok(format!(
-                "{name}: {what} requested\n`kubectl ordered get {name}{flags}` shows whether the controller has handled it"
+                "{name}: {what} requested\n`kubectl ordered get {name}{flags}` shows whether the controller \
+                 has handled it"
             ));
         };
         let is_answered = |found: &OrderedDeployment| json!(found.status)[field].is_null();
@@ -75,7 +79,8 @@ impl<'a> StatusRequest<'a> {
             });
         let found = tokio::time::timeout(limit, answered).await.map_err(|_| {
             ExitError::timed_out(format!(
-                "{name}: timed out waiting for the controller to handle the {what} ({} s)\nhint: is ordered-controller-manager running? The request stays and is handled once it is.",
+                "{name}: timed out waiting for the controller to handle the {what} ({} s)\nhint: is \
+                 ordered-controller-manager running? The request stays and is handled once it is.",
                 limit.as_secs()
             ))
         })?;

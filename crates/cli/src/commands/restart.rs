@@ -1,4 +1,5 @@
-//! `restart`: replaces all pods. It writes the annotation of the template that `kubectl rollout restart` writes.
+//! `restart`: replaces all pods. It writes the annotation of the template that `kubectl rollout restart`
+//! writes.
 
 use anyhow::Result;
 use ordereddeployment_wire::Family;
@@ -18,7 +19,8 @@ const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 Examples:
   kubectl ordered restart web
 
-A restart is a rollout: it replaces pods in order, within maxSurge and maxUnavailable, and pauses at pause points. The \
+A restart is a rollout: it replaces pods in order, within maxSurge and maxUnavailable, and pauses at pause \
+points. The \
 command lists them.")]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -1,5 +1,5 @@
-//! `resume`: requests that the controller passes a pause point. It writes `status.resumeRequested` and waits for the
-//! controller.
+//! `resume`: requests that the controller passes a pause point. It writes `status.resumeRequested` and waits
+//! for the controller.
 
 mod confirm;
 mod plain;
@@ -32,14 +32,17 @@ Examples:
   kubectl ordered resume web --all              pass all pause points of this rollout
 
 A request names its pause point. If the rollout has passed it already, nothing happens.
-deployment/web is a plain Deployment whose ReplicaSets ordered-controller-manager reconciles. It is resumed by spec.paused.
+deployment/web is a plain Deployment whose ReplicaSets ordered-controller-manager reconciles. It is resumed \
+by spec.paused.
 --all also ends the suspension of a rollout that was scaled to 0 replicas.
-A rollout that is blocked by unavailable pods is not paused: name the pause point in the message to pass it.")]
+A rollout that is blocked by unavailable pods is not paused: name the pause point in the message to pass \
+it.")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment, or deployment/NAME
     #[arg(value_name = "NAME", value_parser = of_either)]
     name: OfEither,
-    /// The pause point to pass: its name, the name of its pod, or its id. Without it the command asks, and needs a terminal
+    /// The pause point to pass: its name, the name of its pod, or its id. Without it the command asks, and
+    /// needs a terminal
     #[arg(value_name = "POINT", conflicts_with_all = ["all", "hold"])]
     point: Option<String>,
     /// Pass this and all later pause points of this rollout
@@ -48,7 +51,8 @@ pub(crate) struct Args {
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
-    /// The pause point to pass, by its id: `status.hold.id`, or the id of the pause point at which the rollout is blocked
+    /// The pause point to pass, by its id: `status.hold.id`, or the id of the pause point at which the
+    /// rollout is blocked
     #[arg(long, value_name = "ID", conflicts_with = "all")]
     hold: Option<String>,
     /// How long to wait for the controller; 0 does not wait
@@ -110,7 +114,10 @@ fn id_of(name: &str, point: &str, status: &OrderedDeploymentStatus) -> Result<St
     let mut ids = held.chain(stands).chain(ahead.map(|point| &point.id)).chain(passed);
     let found = ids.find(|id| id.rsplit_once('@').is_some_and(|(of, _)| of == point));
     found.cloned().ok_or_else(|| {
-        anyhow!("{name} has no pause point {point} in this rollout\nhint: `kubectl ordered get {name}` shows its pause points")
+        anyhow!(
+            "{name} has no pause point {point} in this rollout\nhint: `kubectl ordered get {name}` shows \
+                 its pause points"
+        )
     })
 }
 
@@ -138,7 +145,8 @@ pub(crate) async fn resume(
     let request =
         request((name, flags), &status, target, point.as_ref()).map_err(|error| match &status.hold {
             None if spec.paused && aborted(&status).is_none() => anyhow!(
-                "{name} is not paused at a pause point, but by spec.paused\nhint: continue with `kubectl ordered unpause {name}{flags}`"
+                "{name} is not paused at a pause point, but by spec.paused\nhint: continue with `kubectl \
+                 ordered unpause {name}{flags}`"
             ),
             _ => error,
         });
@@ -155,7 +163,8 @@ pub(crate) async fn resume(
         let ignored = point.as_ref().is_some_and(|point| !point.is_passed(after));
         if is_blocked_at(&status, &id) && ignored {
             bail!(
-                "{name}: the controller ignored the request for {id}: the rollout is no longer blocked there\nhint: `kubectl ordered get {name}{flags}` shows its state"
+                "{name}: the controller ignored the request for {id}: the rollout is no longer blocked \
+                 there\nhint: `kubectl ordered get {name}{flags}` shows its state"
             );
         }
         result((name, flags), &id, status.hold.as_ref(), after, paused)
@@ -231,17 +240,21 @@ fn request(
     let hold = status.hold.as_ref();
     if aborted(status).is_some() {
         bail!(
-            "{name} is aborted: its rollout cannot be resumed\nhint: start it again with `kubectl ordered retry {name}{flags}`"
+            "{name} is aborted: its rollout cannot be resumed\nhint: start it again with `kubectl ordered \
+             retry {name}{flags}`"
         );
     }
     let not_paused = || {
         if suspended_revision(status).is_some() {
             return anyhow!(
-                "{name} is not paused at a pause point, but its rollout is suspended at 0 replicas\nhint: it continues when the number of replicas grows; pass all its pause points with `kubectl ordered resume {name} --all{flags}`"
+                "{name} is not paused at a pause point, but its rollout is suspended at 0 replicas\nhint: it \
+                 continues when the number of replicas grows; pass all its pause points with `kubectl \
+                 ordered resume {name} --all{flags}`"
             );
         }
         anyhow!(
-            "{name} is not paused at a pause point: nothing to resume\nhint: `kubectl ordered get {name}{flags}` shows the next pause point"
+            "{name} is not paused at a pause point: nothing to resume\nhint: `kubectl ordered get \
+             {name}{flags}` shows the next pause point"
         )
     };
     match target {
@@ -265,7 +278,8 @@ fn request(
             _ if is_blocked_at(status, id) => Ok(ResumeRequest::Write(id.to_owned())),
             _ if is_passed(name, id, status, point) => Ok(ResumeRequest::AlreadyPassed(id.to_owned())),
             Some(hold) => bail!(
-                "{name} is not paused at {id}, but at {}\nhint: pass that one with `kubectl ordered resume {name} {}{flags}`",
+                "{name} is not paused at {id}, but at {}\nhint: pass that one with `kubectl ordered resume \
+                 {name} {}{flags}`",
                 pause_point(hold),
                 hold.label()
             ),
@@ -284,7 +298,8 @@ fn blocked_error((name, flags): (&str, &str), blocked: &Blocked, message: &str) 
     anyhow!(
         "{name} is not paused, and a resume would pass its next pause point. {message}\n\
          hint: the rollout continues once these pods are available or deleted\n\
-         hint: pass the pause point with `kubectl ordered resume {name} {id}{flags}`, or roll back with `kubectl ordered undo {name}{flags}`"
+         hint: pass the pause point with `kubectl ordered resume {name} {id}{flags}`, or roll back with \
+         `kubectl ordered undo {name}{flags}`"
     )
 }
 
@@ -317,7 +332,8 @@ fn result(
     let point = named(id);
     match &after.hold {
         Some(hold) if Some(&hold.id) == before.map(|before| &before.id) => bail!(
-            "{name}: the controller ignored the request for {point}\nhint: see the event {} in `kubectl describe od {name}{flags}`",
+            "{name}: the controller ignored the request for {point}\nhint: see the event {} in `kubectl \
+             describe od {name}{flags}`",
             reason::RESUME_IGNORED
         ),
         Some(hold) => Ok(format!("{name}: passed {point}; now paused at {}\n{next}", pause_point(hold))),

@@ -1,5 +1,5 @@
-//! `retry`: requests that the controller starts an aborted rollout again. It writes `status.retryRequested` and waits for the
-//! controller.
+//! `retry`: requests that the controller starts an aborted rollout again. It writes `status.retryRequested`
+//! and waits for the controller.
 
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     Ok(print_line(text)?)
 }
 
-/// Writes the request and waits until the controller has handled it. Returns the result and the next command. `seen` is the
-/// revision that a page has shown: no other one is started again.
+/// Writes the request and waits until the controller has handled it. Returns the result and the next command.
+/// `seen` is the revision that a page has shown: no other one is started again.
 pub(crate) async fn retry(
     connection: &Connection,
     name: &str,
@@ -53,7 +53,8 @@ pub(crate) async fn retry(
 pub(crate) fn retriable((name, flags): (&str, &str), status: &OrderedDeploymentStatus) -> Result<i64> {
     aborted(status).map(|aborted| aborted.revision).ok_or_else(|| {
         anyhow!(
-            "{name} is not aborted: nothing to start again\nhint: `kubectl ordered get {name}{flags}` shows its state"
+            "{name} is not aborted: nothing to start again\nhint: `kubectl ordered get {name}{flags}` shows \
+             its state"
         )
     })
 }
@@ -74,11 +75,13 @@ fn result(
     }
     if now != revision {
         return Ok(format!(
-            "{name}: not started again: the template was changed, and the rollout to revision {now} has started\n{next}"
+            "{name}: not started again: the template was changed, and the rollout to revision {now} has \
+             started\n{next}"
         ));
     }
     Err(anyhow!(
-        "{name}: the controller ignored the request to start revision {revision} again\nhint: see the event RequestIgnored in `kubectl describe od {name}{flags}`"
+        "{name}: the controller ignored the request to start revision {revision} again\nhint: see the event \
+         RequestIgnored in `kubectl describe od {name}{flags}`"
     ))
 }
 

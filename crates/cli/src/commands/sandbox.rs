@@ -20,7 +20,8 @@ use crate::terminal::style::has_colors_on_stderr;
 const OURS: &str = "apiVersion: v1\nkind: Config\nclusters:\n- name: sandbox\n";
 
 /// Why Deployments and ReplicaSets are refused.
-const NO_BUILTIN_CONTROLLERS: &str = "this sandbox runs no controllers for Deployments and ReplicaSets, so nothing would happen; \
+const NO_BUILTIN_CONTROLLERS: &str = "this sandbox runs no controllers for Deployments and ReplicaSets, so \
+                                      nothing would happen; \
     convert the manifest with `kubectl ordered convert -f FILE`";
 
 /// The timeout for a request to a server on this machine.
@@ -57,10 +58,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = delay)]
     termination_delay: Duration,
     /// The number of nodes, half of them in the pool `inference` and half in `hybrid`
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 6,
+        value_parser = clap::value_parser!(u16).range(1..=1000))]
     nodes: u16,
     /// How many pods fit on a node
-    #[arg(long, value_name = "N", default_value_t = NodeSpec::PODS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = NodeSpec::PODS,
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pods_per_node: u32,
     /// Do not run the controller
     #[arg(long)]
@@ -97,7 +100,8 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     write_secret(&args.kubeconfig, &endpoint.kubeconfig)?;
     let controller = if args.no_controller { "no controller" } else { "the controller" };
     print(format_args!(
-        "A cluster in memory listens on {}: {nodes} nodes, the CRDs and {controller}. Run in another terminal:\n\n  \
+        "A cluster in memory listens on {}: {nodes} nodes, the CRDs and {controller}. Run in another \
+         terminal:\n\n  \
          export KUBECONFIG={}\n  \
          kubectl apply -f docs/examples/web.yaml\n  \
          kubectl get od,ors,pods\n\n\
@@ -134,14 +138,16 @@ async fn may_overwrite(path: &Path) -> Result<()> {
         Ok(text) if text.starts_with(OURS) => {
             if is_served(path).await {
                 bail!(
-                    "{} is the kubeconfig of a sandbox that is running\nhint: stop that one, or choose another file",
+                    "{} is the kubeconfig of a sandbox that is running\nhint: stop that one, or choose \
+                     another file",
                     path.display()
                 )
             }
             Ok(())
         }
         Ok(_) => bail!(
-            "{} exists and is not the kubeconfig of a sandbox\nhint: choose a new file; this command overwrites only kubeconfigs of sandboxes",
+            "{} exists and is not the kubeconfig of a sandbox\nhint: choose a new file; this command \
+             overwrites only kubeconfigs of sandboxes",
             path.display()
         ),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),

@@ -1,5 +1,5 @@
-//! The screen of `get --watch` on a terminal: it shows the cached state and runs `resume` and `plan`. It decides nothing: the keys and the
-//! lines are pure functions in [`view`].
+//! The screen of `get --watch` on a terminal: it shows the cached state and runs `resume` and `plan`. It
+//! decides nothing: the keys and the lines are pure functions in [`view`].
 
 mod paint;
 mod view;
@@ -108,7 +108,8 @@ async fn show(
                         let connection = in_namespace(connection, namespace);
                         let sender = sender.clone();
                         tasks.spawn(async move {
-                            let done = resume(&connection, &name, ResumeTarget::Hold(&id), Some(RESUME)).await;
+                            let done = resume(&connection, &name, ResumeTarget::Hold(&id),
+                                Some(RESUME)).await;
                             let text = done.unwrap_or_else(|error| format!("error: {error:#}"));
                             // The screen may have ended.
                             let _ = sender.send(Done::Message(text));

@@ -30,7 +30,8 @@ Examples:
   kubectl ordered set image web web=nginx:1.29 proxy=envoy:1.31
   kubectl ordered set image web '*=nginx:1.29'
 
-CONTAINER is the name of a container or an init container of the template; `*` is all of them. The command lists the \
+CONTAINER is the name of a container or an init container of the template; `*` is all of them. The command \
+lists the \
 pause points of the rollout.")]
 pub(crate) struct ImageArgs {
     #[command(flatten)]

@@ -30,7 +30,8 @@ Exit codes:
   5  timed out, or not ended yet with --watch=false
   6  complete without a pause at a pause point; with `--until held` only
 
-Without --until the command ends once the rollout is complete (0), paused (3) or failed (4). It waits while a pause point \
+Without --until the command ends once the rollout is complete (0), paused (3) or failed (4). It waits while \
+a pause point \
 with a duration pauses the rollout, because that pause ends without a resume.
 
 Examples:
@@ -48,7 +49,8 @@ pub(crate) struct Args {
     /// How long to wait, such as 30s or 10m; 0 is no limit
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = timeout)]
     timeout: Timeout,
-    /// With `--watch=false`, print the current state and do not wait; the exit code is 5 unless the rollout has ended
+    /// With `--watch=false`, print the current state and do not wait; the exit code is 5 unless the rollout
+    /// has ended
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true,
         default_missing_value = "true", hide_default_value = true, action = clap::ArgAction::Set)]
     watch: bool,
@@ -209,7 +211,8 @@ fn evaluate(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Op
             let plural = if left == 1 { "" } else { "s" };
             let is_done = left == 0 && available >= found.spec.replicas;
             let line = format!(
-                "{name}: aborted: {}: {left} pod{plural} of revision {} left, {available} of {} available; start it again with `kubectl ordered retry {name}{flags}`",
+                "{name}: aborted: {}: {left} pod{plural} of revision {} left, {available} of {} available; \
+                 start it again with `kubectl ordered retry {name}{flags}`",
                 rolled_back(&aborted, is_done),
                 aborted.revision,
                 found.spec.replicas
@@ -226,7 +229,8 @@ fn evaluate(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Op
         Phase::Paused => {
             let exit = (until.is_none()).then_some(Exit::Held);
             let line = format!(
-                "{name}: paused (spec.paused): {counts}; continue with `kubectl ordered unpause {name}{flags}`"
+                "{name}: paused (spec.paused): {counts}; continue with `kubectl ordered unpause \
+                 {name}{flags}`"
             );
             (exit, line)
         }
@@ -245,7 +249,8 @@ fn evaluate(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Op
                 (None, None) => format!(", {} that pod{}", side(hold.point), until.unwrap_or_default()),
             };
             let line = format!(
-                "{name}: paused at {}{place}: {counts}; resume with `kubectl ordered resume {name} {}{flags}`",
+                "{name}: paused at {}{place}: {counts}; resume with `kubectl ordered resume {name} \
+                 {}{flags}`",
                 pause_point(&hold),
                 hold.label()
             );

@@ -1,5 +1,5 @@
-//! Changes the pod template with one write, and only if the template is still the one that was read. The controller
-//! does the rollout.
+//! Changes the pod template with one write, and only if the template is still the one that was read. The
+//! controller does the rollout.
 
 use anyhow::{Result, anyhow, bail};
 use kube::Api;
@@ -54,7 +54,8 @@ impl TemplateChange<'_> {
         match written {
             Ok(written) => Ok(Some(written)),
             Err(error) if self.is_outdated(&error, &api).await => Err(anyhow!(
-                "{}: another client has changed the template since it was read\nhint: check `kubectl ordered get {}{}` and try again",
+                "{}: another client has changed the template since it was read\nhint: check `kubectl ordered \
+                 get {}{}` and try again",
                 self.doing,
                 self.name,
                 connection.flags
@@ -63,8 +64,8 @@ impl TemplateChange<'_> {
         }
     }
 
-    /// Whether the write failed because the template is no longer the one that was read. The API server reports a
-    /// failed JSON patch test as 422 without details, so the object is read again.
+    /// Whether the write failed because the template is no longer the one that was read. The API server
+    /// reports a failed JSON patch test as 422 without details, so the object is read again.
     async fn is_outdated(&self, error: &kube::Error, api: &Api<OrderedDeployment>) -> bool {
         if !matches!(error, kube::Error::Api(status) if status.code == 422) {
             return false;
@@ -105,7 +106,8 @@ pub(crate) fn next_command(name: &str, flags: &str, points: &[UpcomingPausePoint
     match points {
         [] => request::next_command((name, flags), None, false),
         _ => format!(
-            "wait for the first with `kubectl ordered status {name} --until held{flags}`, pass it with `kubectl ordered resume {name}{flags}`"
+            "wait for the first with `kubectl ordered status {name} --until held{flags}`, pass it with \
+             `kubectl ordered resume {name}{flags}`"
         ),
     }
 }

@@ -29,7 +29,8 @@ Examples:
   kubectl ordered undo web --to-revision 3   roll back to revision 3
   kubectl ordered undo web --through         roll back without pausing at pause points
 
-A rollback is a rollout: it replaces pods in order and pauses at their pause points. The command lists them; --through \
+A rollback is a rollout: it replaces pods in order and pauses at their pause points. The command lists them; \
+--through \
 passes them all.")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -40,8 +41,10 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct UndoOptions {
-    /// The revision to roll back to, as listed by `kubectl ordered history`; 0, the default, is the last other one that served
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
+    /// The revision to roll back to, as listed by `kubectl ordered history`; 0, the default, is the last
+    /// other one that served
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true,
+        allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
     pub(crate) to_revision: i64,
     /// Pass all pause points of the rollback
     #[arg(long, visible_alias = "no-pause")]
@@ -64,7 +67,8 @@ pub(crate) async fn undo(connection: &Connection, name: &str, options: UndoOptio
     let flags = &connection.flags;
     if target.current {
         return Ok(format!(
-            "{name}: has the template of revision {} already\n`kubectl ordered get {name}{flags}` shows its state",
+            "{name}: has the template of revision {} already\n`kubectl ordered get {name}{flags}` shows its \
+             state",
             target.number
         ));
     }
@@ -84,7 +88,8 @@ pub(crate) async fn undo(connection: &Connection, name: &str, options: UndoOptio
     if connection.dry_run.is_dry() {
         let flags = format!("{}{flags}", if options.through { " --through" } else { "" });
         return Ok(format!(
-            "{name}: would roll back to {to}{}\n{listed}\napply with `kubectl ordered undo {name} --to-revision {}{flags}`",
+            "{name}: would roll back to {to}{}\n{listed}\napply with `kubectl ordered undo {name} \
+             --to-revision {}{flags}`",
             connection.dry_run.note(),
             target.number
         ));
@@ -101,14 +106,17 @@ pub(crate) async fn undo(connection: &Connection, name: &str, options: UndoOptio
     };
     let passed = tokio::time::timeout(limit, passing).await.map_err(|_| {
         ExitError::timed_out(format!(
-            "{name}: rolling back to {to}, but timed out waiting for the controller ({} s)\nhint: is ordered-controller-manager running? Then pass the pause points with `kubectl ordered resume {name} --all{flags}`",
+            "{name}: rolling back to {to}, but timed out waiting for the controller ({} s)\nhint: is \
+             ordered-controller-manager running? Then pass the pause points with `kubectl ordered resume \
+             {name} --all{flags}`",
             limit.as_secs()
         ))
     })?;
     Ok(format!("{done}\n{}", passed?))
 }
 
-/// Waits until the controller has started the rollout. A resume before that would be for the previous rollout.
+/// Waits until the controller has started the rollout. A resume before that would be for the previous
+/// rollout.
 async fn wait_for_start(connection: &Connection, name: &str, generation: i64) -> Result<()> {
     let api: Api<OrderedDeployment> = Api::namespaced(connection.watching.clone(), &connection.namespace);
     let snapshot = await_condition(api, name, |found: Option<&OrderedDeployment>| {
@@ -136,11 +144,13 @@ pub(crate) fn target<'a>(
     }
     if revisions.iter().all(|revision| revision.current) {
         bail!(
-            "{name} has no other revision to roll back to\nhint: `kubectl ordered history {name}{flags}` lists them"
+            "{name} has no other revision to roll back to\nhint: `kubectl ordered history {name}{flags}` \
+             lists them"
         );
     }
     bail!(
-        "{name} has no other revision that served\nhint: roll back to one of them with `kubectl ordered undo {name} --to-revision N{flags}`; `kubectl ordered history {name}{flags}` lists them"
+        "{name} has no other revision that served\nhint: roll back to one of them with `kubectl ordered undo \
+         {name} --to-revision N{flags}`; `kubectl ordered history {name}{flags}` lists them"
     );
 }
 

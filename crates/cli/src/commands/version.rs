@@ -1,4 +1,5 @@
-//! `version`: prints the versions of this program, the controller and the CRDs, and how they differ. Read-only.
+//! `version`: prints the versions of this program, the controller and the CRDs, and how they differ.
+//! Read-only.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +27,8 @@ Examples:
   kubectl ordered version
   kubectl ordered version --client
 
-The version of the controller is a label of the chart's Deployment. The fields of the CRDs are compared: the API server \
+The version of the controller is a label of the chart's Deployment. The fields of the CRDs are compared: the \
+API server \
 drops fields that its CRDs lack.")]
 pub(crate) struct Args {
     /// Print the version of this program only
@@ -175,7 +177,8 @@ mod tests {
     fn the_version_of_the_controller_is_that_of_the_charts_deployment() {
         let deployment = |version: &str| -> Deployment {
             serde_json::from_value(json!({
-                "metadata": {"name": "ordered", "namespace": "system", "labels": {"app.kubernetes.io/version": version}},
+                "metadata": {"name": "ordered", "namespace": "system",
+                "labels": {"app.kubernetes.io/version": version}},
                 "status": {"readyReplicas": 2},
             }))
             .unwrap()

@@ -63,9 +63,11 @@ fn converting_back_restores_the_manifest() {
 fn fields_set_by_the_server_are_removed_also_in_lists() {
     let got = r#"{"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "apps/v1", "kind": "Deployment",
-         "metadata": {"name": "web", "uid": "u", "resourceVersion": "7", "generation": 3, "creationTimestamp": "2030-01-01T00:00:00Z",
+         "metadata": {"name": "web", "uid": "u", "resourceVersion": "7", "generation": 3,
+        "creationTimestamp": "2030-01-01T00:00:00Z",
             "annotations": {"deployment.kubernetes.io/revision": "3"}},
-         "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}},
+         "spec": {"selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}},
             "spec": {"containers": [{"name": "web", "image": "web:1"}], "unheardOf": 1}}},
          "status": {"replicas": 1}},
         {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "uid": "kept"}}]}"#;

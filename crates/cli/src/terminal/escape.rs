@@ -1,12 +1,12 @@
-//! Escapes text for the terminal. Names, images, messages and change causes come from other users: control characters
-//! in them are printed in escaped form, so that they have no effect on the terminal.
+//! Escapes text for the terminal. Names, images, messages and change causes come from other users: control
+//! characters in them are printed in escaped form, so that they have no effect on the terminal.
 
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 
-/// Marks for colours: noncharacters that `Style::paint` writes and [`terminal_text`] replaces by escape sequences.
-/// [`escaped`] escapes them in foreign text. The first one ends a colour.
+/// Marks for colours: noncharacters that `Style::paint` writes and [`terminal_text`] replaces by escape
+/// sequences. [`escaped`] escapes them in foreign text. The first one ends a colour.
 pub(crate) const PAINT_MARKS: [(char, &str); 6] = [
     ('\u{fdd0}', "0"),
     ('\u{fdd1}', "1"),
@@ -41,7 +41,8 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
         .into()
 }
 
-/// The output as the terminal gets it: with line breaks and colours, and all other control characters escaped.
+/// The output as the terminal gets it: with line breaks and colours, and all other control characters
+/// escaped.
 pub(crate) fn terminal_text(text: &str) -> String {
     let mut text_out = String::with_capacity(text.len());
     for c in text.chars() {

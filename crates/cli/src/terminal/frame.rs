@@ -21,7 +21,8 @@ impl Frame {
         self.draw_at(size, out, lines, prompt)
     }
 
-    /// Overwrites the last frame. Lines wider than the terminal are cut, because wrapped lines would shift the frame.
+    /// Overwrites the last frame. Lines wider than the terminal are cut, because wrapped lines would shift
+    /// the frame.
     fn draw_at(
         &mut self,
         size: (u16, u16),
@@ -42,8 +43,8 @@ impl Frame {
         if self.drawn > 0 {
             text.extend(["\x1b[", &self.drawn.to_string(), "A"]);
         }
-        // Each line is cleared before it is written, and the rest at the end. To clear a whole screen at once makes some
-        // terminals move it to their scrollback.
+        // Each line is cleared before it is written, and the rest at the end. To clear a whole screen at once
+        // makes some terminals move it to their scrollback.
         for line in &kept {
             text.push_str("\x1b[K");
             text.push_str(&cut(&terminal_text(line), columns));

@@ -1,4 +1,5 @@
-//! Help for narrow terminals: puts the comment of an example on its own line if both do not fit on one. Pure functions.
+//! Help for narrow terminals: puts the comment of an example on its own line if both do not fit on one. Pure
+//! functions.
 
 use clap::Command;
 

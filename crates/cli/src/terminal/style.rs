@@ -39,8 +39,8 @@ impl Style {
         }
     }
 
-    /// The text in that colour, or unchanged without colours. The colour is a mark; [`crate::terminal::escape::terminal_text`]
-    /// replaces it by an escape sequence.
+    /// The text in that colour, or unchanged without colours. The colour is a mark;
+    /// [`crate::terminal::escape::terminal_text`] replaces it by an escape sequence.
     pub(crate) fn paint(self, paint: Paint, text: &str) -> String {
         if !self.color || text.is_empty() {
             return text.to_owned();

@@ -57,8 +57,8 @@ impl Table {
         Self { columns, rows, widths }
     }
 
-    /// The table with the columns that fit into that width. Those of `dropped` are left out, in this order. The last column can be
-    /// cut at its end, see [`shortened`].
+    /// The table with the columns that fit into that width. Those of `dropped` are left out, in this order.
+    /// The last column can be cut at its end, see [`shortened`].
     pub(crate) fn fit(mut self, width: Option<usize>, dropped: &[Dropped]) -> Self {
         let Some(width) = width else { return self };
         for (heading, reason) in dropped {
@@ -96,7 +96,8 @@ impl Table {
         self.rows.iter().map(|row| self.line(row))
     }
 
-    /// The rows of a table whose last cell is a reason. A reason that would be cut to less than [`REASON`] gets lines of its own.
+    /// The rows of a table whose last cell is a reason. A reason that would be cut to less than [`REASON`]
+    /// gets lines of its own.
     pub(crate) fn with_reasons(
         &self,
         width: Option<usize>,
@@ -153,8 +154,8 @@ pub(crate) fn shortened(line: String, width: usize, style: Style) -> String {
     format!("{}{mark}", kept.trim_end())
 }
 
-/// The escaped text, wrapped at spaces into lines of at most that width; one line without a width. Every line except
-/// the first starts with `indent`.
+/// The escaped text, wrapped at spaces into lines of at most that width; one line without a width. Every line
+/// except the first starts with `indent`.
 pub(crate) fn wrapped(text: &str, width: Option<usize>, indent: &str) -> Vec<String> {
     let text = &*escaped(text);
     let Some(width) = width else { return vec![text.to_owned()] };
@@ -179,8 +180,8 @@ pub(crate) fn wrapped(text: &str, width: Option<usize>, indent: &str) -> Vec<Str
     lines
 }
 
-/// A shell command, wrapped into lines of at most that width that can be copied: each line except the last ends with a
-/// backslash. A word that is wider than a line continues at the start of the next one.
+/// A shell command, wrapped into lines of at most that width that can be copied: each line except the last
+/// ends with a backslash. A word that is wider than a line continues at the start of the next one.
 pub(crate) fn wrapped_command(command: &str, width: Option<usize>) -> Vec<String> {
     const CONTINUED: &str = " \\";
     let whole = wrapped(command, None, "");

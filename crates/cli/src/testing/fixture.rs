@@ -1,4 +1,5 @@
-//! A cluster in memory with a simulated clock, the controller, and the OrderedDeployment `web` with four pods.
+//! A cluster in memory with a simulated clock, the controller, and the OrderedDeployment `web` with four
+//! pods.
 
 use std::time::Duration;
 

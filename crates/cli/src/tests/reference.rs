@@ -1,4 +1,5 @@
-//! Generates the reference of the command line, `docs/cli.md`, from the command definitions, and compares it in a test.
+//! Generates the reference of the command line, `docs/cli.md`, from the command definitions, and compares it
+//! in a test.
 #![allow(clippy::unwrap_used, reason = "a test fails if its setup fails")]
 
 use std::path::PathBuf;
@@ -10,7 +11,8 @@ const HEAD: &str = "\
 `kubectl ordered` is the plugin `kubectl-ordered`. This page is generated from its definitions by
 `UPDATE_CLI_DOCS=1 cargo test -p kubectl-ordered docs`. A test checks that it is up to date.
 
-A name can have its kind before it, as in kubectl: `web`, `od/web`, `ordereddeployment/web`, `pod/web-1`. Colours are used
+A name can have its kind before it, as in kubectl: `web`, `od/web`, `ordereddeployment/web`, `pod/web-1`. \
+Colours are used
 on terminals only, and not if `NO_COLOR` is set or `TERM` is `dumb`. Unicode lines are used in UTF-8 locales.
 
 ## Exit codes
@@ -25,17 +27,21 @@ on terminals only, and not if `NO_COLOR` is set or `TERM` is `dumb`. Unicode lin
 | 5 | Timed out: `--timeout` elapsed first. `status --watch=false`: the rollout has not ended. |
 | 6 | `status --until held`: the rollout completed without a pause at a pause point. |
 
-`pause` and `unpause` write `spec.paused`, as `kubectl rollout pause` and `resume` do for a Deployment. `resume` passes a
-pause point. It does not change `spec.paused`, so that passing a pause point does not undo the pause of another user.
+`pause` and `unpause` write `spec.paused`, as `kubectl rollout pause` and `resume` do for a Deployment. \
+`resume` passes a
+pause point. It does not change `spec.paused`, so that passing a pause point does not undo the pause of \
+another user.
 
-Two commands have other names too: `rollback` is `undo`, and `promote` and `continue` are `resume`. `kubectl ordered help`
+Two commands have other names too: `rollback` is `undo`, and `promote` and `continue` are `resume`. `kubectl \
+ordered help`
 lists the commands, `kubectl ordered help mark` describes one of them.
 ";
 
 fn page() -> String {
     let mut page = HEAD.to_owned();
     page.push_str(
-        "\n## Flags for the cluster\n\nEvery command that uses a cluster has them. They can also be before the name of the command, \
+        "\n## Flags for the cluster\n\nEvery command that uses a cluster has them. They can also be before \
+         the name of the command, \
          but must follow\n`ordered`: `kubectl ordered -n shop get`, not `kubectl -n shop ordered get`.\n\n",
     );
     page.push_str("| flag | meaning |\n|---|---|\n");

@@ -2,7 +2,8 @@
 
 use ordereddeployment_api::{DeclaredPausePoint, Hold, OrderedDeploymentSpec};
 
-/// What a declared pause point waits for: `3 of 12 updated`, `priority 10 or lower`. `group` is the value of the node label.
+/// What a declared pause point waits for: `3 of 12 updated`, `priority 10 or lower`. `group` is the value of
+/// the node label.
 pub(crate) fn waits_for(point: &DeclaredPausePoint, group: Option<&str>, replicas: i32) -> String {
     if point.after_updated.is_some() {
         return updated(point.limit(replicas, 1), replicas);
@@ -24,7 +25,8 @@ fn updated(number: Option<i64>, replicas: i32) -> String {
     format!("{} of {replicas} updated", number.unwrap_or(0))
 }
 
-/// What the declared pause point of a hold waits for. A hold keeps the number of updated pods with which it began.
+/// What the declared pause point of a hold waits for. A hold keeps the number of updated pods with which it
+/// began.
 pub(crate) fn of_hold(hold: &Hold, spec: &OrderedDeploymentSpec) -> Option<String> {
     let declared = hold.declared.as_ref()?;
     let point = spec.strategy.points().find(|point| point.name == declared.name);

@@ -1,6 +1,7 @@
 //! A view of an OrderedDeployment: its sets, its pods in order, and the pause point of its rollout.
 //!
-//! Order, barrier and counts are computed by the planner, as in the controller. Pure functions: no server, no clock.
+//! Order, barrier and counts are computed by the planner, as in the controller. Pure functions: no server, no
+//! clock.
 
 mod barrier;
 mod notes;

@@ -1,5 +1,5 @@
-//! The pause points of a rollout before it starts, and those that are left when it is complete. The planner computes the order;
-//! nothing is written.
+//! The pause points of a rollout before it starts, and those that are left when it is complete. The planner
+//! computes the order; nothing is written.
 
 use std::sync::Arc;
 
@@ -180,7 +180,8 @@ mod tests {
             [&points[..1], &points].map(|points| left(points).unwrap()),
             [
                 "1 pause point is left for the next rollout: web-5d9c7b8c4d-bbbbbbbb (before)",
-                "2 pause points are left for the next rollout: web-5d9c7b8c4d-bbbbbbbb (before), web-5d9c7b8c4d-cccccccc (after)",
+                "2 pause points are left for the next rollout: web-5d9c7b8c4d-bbbbbbbb (before), \
+                 web-5d9c7b8c4d-cccccccc (after)",
             ]
         );
     }

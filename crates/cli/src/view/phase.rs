@@ -164,7 +164,8 @@ pub(crate) fn suspended_revision(status: &OrderedDeploymentStatus) -> Option<i64
 /// That the rollout to this revision is suspended, and how it continues.
 pub(crate) fn suspended(revision: i64) -> String {
     format!(
-        "the rollout to revision {revision} is suspended at 0 replicas: when replicas grows, it continues where it was"
+        "the rollout to revision {revision} is suspended at 0 replicas: when replicas grows, it continues \
+         where it was"
     )
 }
 

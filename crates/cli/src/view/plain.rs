@@ -8,8 +8,8 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A Deployment of `apps/v1` with the status that is shown: its own numbers and conditions, and the pause points of its
-/// annotation.
+/// A Deployment of `apps/v1` with the status that is shown: its own numbers and conditions, and the pause
+/// points of its annotation.
 #[derive(Clone, Debug)]
 pub(crate) struct ShownDeployment(pub(crate) OrderedDeployment);
 
@@ -67,7 +67,8 @@ pub(crate) fn revision(deployment: &OrderedDeployment) -> i64 {
     annotations.and_then(|all| all.get(annotation::DEPLOYMENT_REVISION)?.parse().ok()).unwrap_or(0)
 }
 
-/// Why the pods of plain Deployments may not be deleted in the order of this project, as far as these probes show.
+/// Why the pods of plain Deployments may not be deleted in the order of this project, as far as these probes
+/// show.
 pub(crate) fn doubt_of(probes: &[ReplicaSet]) -> Option<&'static str> {
     let is_observed = |probe: &ReplicaSet| {
         let observed = probe.status.as_ref().and_then(|status| status.observed_generation);
@@ -75,12 +76,14 @@ pub(crate) fn doubt_of(probes: &[ReplicaSet]) -> Option<&'static str> {
     };
     if probes.is_empty() {
         return Some(
-            "no ordered-controller-manager that reconciles ReplicaSets was found: the built-in controller ignores delete priorities and \
+            "no ordered-controller-manager that reconciles ReplicaSets was found: the built-in controller \
+             ignores delete priorities and \
              pause points (with --force it leaves no trace)",
         );
     }
     probes.iter().any(is_observed).then_some(
-        "kube-controller-manager's replicaset controller is alive, so ordered-controller-manager stands aside: delete priorities and \
+        "kube-controller-manager's replicaset controller is alive, so ordered-controller-manager stands \
+         aside: delete priorities and \
          pause points have no effect",
     )
 }
@@ -96,10 +99,12 @@ mod tests {
     fn state(paused: bool, annotations: &Value, status: &Value) -> Phase {
         let object = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {"name": "web", "namespace": "shop", "uid": "web", "generation": 2, "annotations": annotations},
+            "metadata": {"name": "web", "namespace": "shop", "uid": "web", "generation": 2,
+            "annotations": annotations},
             "spec": {
                 "replicas": 3, "paused": paused, "selector": {"matchLabels": {"app": "web"}},
-                "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}},
+                "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web",
+                "image": "web:1"}]}},
             },
             "status": status,
         });
@@ -131,7 +136,8 @@ mod tests {
         let failed = status(2, 1, "False", "ProgressDeadlineExceeded");
         assert_eq!(state(false, &none, &failed), Phase::DeadlineExceeded("why".to_owned()));
         let hold = json!({
-            "id": "web-1@2", "pod": "web-1", "podUID": "u", "point": "Before", "revision": 2, "since": "2030-01-01T12:00:00Z",
+            "id": "web-1@2", "pod": "web-1", "podUID": "u", "point": "Before", "revision": 2,
+            "since": "2030-01-01T12:00:00Z",
             "replicas": 3, "sizes": {},
         });
         let rollout = json!({"revision": 2, "templateHash": "web-2", "replicas": 3});
@@ -145,7 +151,8 @@ mod tests {
     fn the_order_holds_only_while_the_probe_waits_to_be_observed() {
         let probe = |observed: i64| -> ReplicaSet {
             serde_json::from_value(json!({
-                "metadata": {"name": "probe", "generation": 3}, "status": {"replicas": 0, "observedGeneration": observed},
+                "metadata": {"name": "probe", "generation": 3}, "status": {"replicas": 0,
+                "observedGeneration": observed},
             }))
             .unwrap()
         };

@@ -117,7 +117,8 @@ mod tests {
         let detail = Detail::of(&json!({
             "spec": {"containers": [{"name": "a"}, {"name": "b"}]},
             "status": {"containerStatuses": [
-                {"name": "a", "ready": true, "restartCount": 2}, {"name": "b", "ready": false, "restartCount": 3},
+                {"name": "a", "ready": true, "restartCount": 2}, {"name": "b", "ready": false,
+                "restartCount": 3},
             ]},
         }));
         assert_eq!((detail.ready, detail.containers, detail.restarts), (1, 2, 5));

@@ -49,8 +49,8 @@ pub(crate) fn reference(family: Family, name: &str) -> String {
 }
 
 impl ObservedState {
-    /// The state of a deployment of this family, from these sets and pods. Those of other owners are left out, and pods that do not
-    /// match the selector: the controller releases them.
+    /// The state of a deployment of this family, from these sets and pods. Those of other owners are left
+    /// out, and pods that do not match the selector: the controller releases them.
     pub(crate) fn of<'a>(
         family: Family,
         deployment: OrderedDeployment,
@@ -129,19 +129,27 @@ mod tests {
 
     #[test]
     fn pods_of_other_owners_and_released_pods_are_left_out() {
-        let owner = |kind: &str, uid: &str| json!([{"apiVersion": "ordereddeployment.io/v1alpha1", "kind": kind, "name": uid, "uid": uid, "controller": true}]);
+        let owner = |kind: &str, uid: &str| {
+            json!([{"apiVersion": "ordereddeployment.io/v1alpha1",
+            "kind": kind, "name": uid, "uid": uid, "controller": true}])
+        };
         let spec = json!({
             "replicas": 1, "selector": {"matchLabels": {"app": "web"}},
-            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web",
+            "image": "web:1"}]}},
         });
-        let object = |kind: &str, metadata: Value| json!({"apiVersion": "ordereddeployment.io/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec});
+        let object = |kind: &str, metadata: Value| {
+            json!({"apiVersion": "ordereddeployment.io/v1alpha1",
+            "kind": kind, "metadata": metadata, "spec": spec})
+        };
         let set: OrderedReplicaSet = serde_json::from_value(object(
             "OrderedReplicaSet",
             json!({"name": "web-1", "uid": "set", "ownerReferences": owner("OrderedDeployment", "web")}),
         ))
         .unwrap();
         let pod = |name: &str, app: &str, set: &str| -> ObservedPod {
-            let metadata = json!({"name": name, "uid": name, "labels": {"app": app}, "ownerReferences": owner("OrderedReplicaSet", set)});
+            let metadata = json!({"name": name, "uid": name, "labels": {"app": app},
+                "ownerReferences": owner("OrderedReplicaSet", set)});
             serde_json::from_value(json!({"metadata": metadata, "spec": {"containers": []}})).unwrap()
         };
         let pods =

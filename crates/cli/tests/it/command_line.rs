@@ -88,9 +88,11 @@ async fn install(sandbox: &Sandbox) {
 /// `web`, with one container `app`.
 async fn create_web(sandbox: &Sandbox) {
     let manifest = serde_json::json!({
-        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": {"name": "web"},
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+        "metadata": {"name": "web"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {
-            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "web:1"}]},
+            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app",
+            "image": "web:1"}]},
         }},
     });
     let api: Api<ordereddeployment_api::OrderedDeployment> =
@@ -102,7 +104,8 @@ async fn create_web(sandbox: &Sandbox) {
 fn every_command_has_help_with_examples() {
     let fixture = Fixture::new();
     insta::assert_snapshot!("help", fixture.ok(&["--help"]));
-    let commands = "get list status order plan resume abort retry pause unpause undo history restart set mark unmark \
+    let commands = "get list status order plan resume abort retry pause unpause undo history restart set \
+                    mark unmark \
                     convert adopt crd sandbox demo completion options version";
     for command in commands.split(' ') {
         insta::assert_snapshot!(format!("help_{command}"), fixture.ok(&[command, "--help"]));

@@ -14,8 +14,8 @@ use tempfile::TempDir;
 /// A name that runs a command, if a shell reads it.
 const HOSTILE: &str = "x;touch${IFS}owned";
 
-/// A home directory with a kubeconfig for a cluster with the OrderedDeployments `web` and `web-2`. Contexts, containers and the
-/// id of the hold have hostile names beside the others.
+/// A home directory with a kubeconfig for a cluster with the OrderedDeployments `web` and `web-2`. Contexts,
+/// containers and the id of the hold have hostile names beside the others.
 struct Fixture {
     home: TempDir,
     _sandbox: Sandbox,
@@ -33,14 +33,17 @@ impl Fixture {
         let deployments: Api<ordereddeployment_api::OrderedDeployment> = Api::default_namespaced(client);
         for name in ["web", "web-2"] {
             let manifest = json!({
-                "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": {"name": name},
+                "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+                "metadata": {"name": name},
                 "spec": {"selector": {"matchLabels": {"app": name}}, "template": {
-                    "metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "app", "image": "web:1"}, {"name": HOSTILE, "image": "web:1"}]},
+                    "metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "app",
+                    "image": "web:1"}, {"name": HOSTILE, "image": "web:1"}]},
                 }},
             });
             let object = serde_json::from_value(manifest).unwrap();
             deployments.create(&PostParams::default(), &object).await.unwrap();
-            let hold = json!({"id": HOSTILE, "pod": HOSTILE, "podUID": "u", "point": "Before", "revision": 1, "replicas": 1, "sizes": {}, "since": "2030-01-01T00:00:00Z"});
+            let hold = json!({"id": HOSTILE, "pod": HOSTILE, "podUID": "u", "point": "Before", "revision": 1,
+                "replicas": 1, "sizes": {}, "since": "2030-01-01T00:00:00Z"});
             let patch = Patch::Merge(json!({"status": {"hold": hold}}));
             deployments.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
         }

@@ -76,7 +76,8 @@ fn command(home: &Path, arguments: &[&str]) -> Command {
 
 fn web() -> OrderedDeployment {
     serde_json::from_value(json!({
-        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": {"name": "web"},
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+        "metadata": {"name": "web"},
         "spec": {
             "replicas": 3, "selector": {"matchLabels": {"app": "web"}},
             "template": {

@@ -90,7 +90,8 @@ impl Entry for PodEntry {
 /// A set of one of our deployments, or a ReplicaSet without a Deployment.
 #[derive(Clone, Debug)]
 pub(crate) struct SetEntry {
-    /// The object as the API server sent it, without its template and annotations: `set` has what is read of them.
+    /// The object as the API server sent it, without its template and annotations: `set` has what is read of
+    /// them.
     pub(crate) object: OrderedReplicaSet,
     /// The status of a ReplicaSet of `apps/v1`.
     pub(crate) plain_status: Option<Arc<Value>>,
@@ -105,7 +106,8 @@ pub(crate) struct SetEntry {
 }
 
 impl SetEntry {
-    /// `None` if no deployment of its family is its controller. A ReplicaSet of `apps/v1` without a Deployment is its own owner.
+    /// `None` if no deployment of its family is its controller. A ReplicaSet of `apps/v1` without a
+    /// Deployment is its own owner.
     pub(crate) fn of(set: impl Into<SetObject>) -> Option<Self> {
         let set = set.into();
         let family = set.family();

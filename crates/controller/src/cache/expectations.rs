@@ -38,7 +38,8 @@ impl<E: Entry> Fact<E> {
         }
     }
 
-    /// The result of a live read of that UID: the version, and the entry if it is ours; `None` if the object is gone.
+    /// The result of a live read of that UID: the version, and the entry if it is ours; `None` if the object
+    /// is gone.
     pub(crate) fn read(key: &NamespacedUid, found: Option<(u64, Option<E>)>) -> Self {
         match found {
             Some((_, Some(entry))) => Self::Is(Arc::new(entry)),
@@ -70,9 +71,9 @@ pub(crate) struct Expectations<E> {
 #[derive(Debug)]
 pub(crate) struct Dates(BTreeMap<NamespacedUid, Timestamp>);
 
-/// What was known of each object when a live read began: the least version that the read can return, for a pod or set that
-/// does not terminate and for one that does. An older version proves that the API server went back in time, as when etcd is
-/// restored from a backup.
+/// What was known of each object when a live read began: the least version that the read can return, for a
+/// pod or set that does not terminate and for one that does. An older version proves that the API server went
+/// back in time, as when etcd is restored from a backup.
 #[derive(Debug)]
 pub(crate) struct MinVersions {
     /// How many tombstones there were.
@@ -114,8 +115,8 @@ impl<E: Entry> Expectations<E> {
         self.known.insert(entry.key().clone(), (Known::Present(Arc::new(entry)), now));
     }
 
-    /// The least versions that a live read that begins now can return. `merged` are the entries that are known now, and
-    /// `gone` is the number of tombstones.
+    /// The least versions that a live read that begins now can return. `merged` are the entries that are
+    /// known now, and `gone` is the number of tombstones.
     pub(crate) fn min_versions(&self, merged: &[Arc<E>], gone: u64) -> MinVersions {
         let mut least: BTreeMap<NamespacedUid, (u64, u64)> =
             merged.iter().map(|entry| (entry.key().clone(), (entry.version(), entry.version()))).collect();
@@ -180,11 +181,12 @@ impl<E: Entry> Expectations<E> {
             .collect()
     }
 
-    /// Drops the entries that the watch confirms, and the expired ones that are not needed. Returns whether an entry
-    /// expired: then a live read is due. An entry that only the expectations know stays until then, so that the live
-    /// read looks for it. An object that the watch shows in another state is looked for in the state that the watch shows.
-    /// An object that is gone, and that the watch does not show, needs no read: the entry stays until the watch lists again, since
-    /// a watch that was silent continues where it was, and shows the object as it was, event by event.
+    /// Drops the entries that the watch confirms, and the expired ones that are not needed. Returns whether
+    /// an entry expired: then a live read is due. An entry that only the expectations know stays until then,
+    /// so that the live read looks for it. An object that the watch shows in another state is looked for in
+    /// the state that the watch shows. An object that is gone, and that the watch does not show, needs no
+    /// read: the entry stays until the watch lists again, since a watch that was silent continues where it
+    /// was, and shows the object as it was, event by event.
     pub(crate) fn observe(&mut self, index: &Index<E>, now: Timestamp) -> bool {
         let mut expired = false;
         let has_listed = std::mem::replace(&mut self.lists, index.lists()) != index.lists();
@@ -210,9 +212,10 @@ impl<E: Entry> Expectations<E> {
         Dates(self.known.iter().map(|(key, (_, since))| (key.clone(), *since)).collect())
     }
 
-    /// Ends a live read that began with these dates. What the read found is valid from now on, even if the read was slow.
-    /// Entries that only the expectations know, that had expired when the read began and that the read did not find, are
-    /// dropped. The read did not look for objects that the watch shows in another state.
+    /// Ends a live read that began with these dates. What the read found is valid from now on, even if the
+    /// read was slow. Entries that only the expectations know, that had expired when the read began and that
+    /// the read did not find, are dropped. The read did not look for objects that the watch shows in another
+    /// state.
     pub(crate) fn confirm(&mut self, before: &Dates, began: Timestamp, index: &Index<E>, now: Timestamp) {
         self.known.retain(|key, (known, since)| {
             if before.0.get(key) == Some(since) {

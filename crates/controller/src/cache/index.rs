@@ -1,7 +1,8 @@
 //! The cache of the watches: pods and sets by their controller, nodes by name.
 //!
-//! Synchronous: events are applied one by one under a lock, and readers take the same lock. It does no I/O and makes no
-//! decisions. After a relist it compares: an object that is no longer listed is gone, and its owner is reconciled.
+//! Synchronous: events are applied one by one under a lock, and readers take the same lock. It does no I/O
+//! and makes no decisions. After a relist it compares: an object that is no longer listed is gone, and its
+//! owner is reconciled.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -63,8 +64,8 @@ impl<E> WatchEvent<E> {
 pub(crate) struct Index<E> {
     entries: BTreeMap<NamespacedUid, Arc<E>>,
     by_owner: BTreeMap<NamespacedUid, BTreeMap<NamespacedUid, Arc<E>>>,
-    /// Tombstones: the version at which the watch showed that an object was deleted or released, and how many there had been before;
-    /// recent ones only.
+    /// Tombstones: the version at which the watch showed that an object was deleted or released, and how many
+    /// there had been before; recent ones only.
     tombstones: BTreeMap<NamespacedUid, (u64, u64)>,
     /// When each was added, and how many there had been before.
     tombstone_times: VecDeque<(Timestamp, u64, NamespacedUid)>,
@@ -164,7 +165,8 @@ impl<E: Entry> Index<E> {
         self.by_owner.get(owner).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// The objects of this owner that the watch showed for the first time since the last call, as it shows them now.
+    /// The objects of this owner that the watch showed for the first time since the last call, as it shows
+    /// them now.
     pub(crate) fn take_added(&mut self, owner: &NamespacedUid) -> Vec<Arc<E>> {
         let added = self.added.remove(owner).unwrap_or_default();
         added.iter().filter_map(|key| self.get(key)).filter(|entry| entry.owner() == owner).cloned().collect()
@@ -180,7 +182,8 @@ impl<E: Entry> Index<E> {
         self.gone
     }
 
-    /// Replaces a cached entry with a live read of an older version, and drops the tombstone: the API server went back in time.
+    /// Replaces a cached entry with a live read of an older version, and drops the tombstone: the API server
+    /// went back in time.
     pub(crate) fn rewind(&mut self, entry: E, now: Timestamp) {
         self.tombstones.remove(entry.key());
         if self.entries.contains_key(entry.key()) {
@@ -235,7 +238,8 @@ impl<E: Entry> Index<E> {
         self.entries.insert(entry.key().clone(), entry);
     }
 
-    /// Removes the entry. Returns it, and whether the watch has shown it for the first time since [`Self::take_added`].
+    /// Removes the entry. Returns it, and whether the watch has shown it for the first time since
+    /// [`Self::take_added`].
     fn remove(&mut self, key: &NamespacedUid) -> (Option<Arc<E>>, bool) {
         let Some(entry) = self.entries.remove(key) else { return (None, false) };
         // A standby takes no additions: without this they would grow with every pod that it ever saw.
@@ -250,7 +254,8 @@ impl<E: Entry> Index<E> {
         (Some(entry), was_added)
     }
 
-    /// Adds a tombstone for an object that is deleted or no longer ours. An object that was never ours gets none.
+    /// Adds a tombstone for an object that is deleted or no longer ours. An object that was never ours gets
+    /// none.
     fn leaves(&mut self, key: NamespacedUid, was_ours: bool, version: u64, now: Timestamp) {
         if was_ours || self.tombstones.contains_key(&key) {
             self.add_tombstone(key, version, now);
@@ -294,8 +299,8 @@ pub(crate) struct Cache {
     listed_nodes: Option<BTreeMap<Arc<str>, NodeFacts>>,
     /// Deployments whose selector matches an orphan: a live read adopts it.
     adopters: BTreeSet<NamespacedUid>,
-    /// The labels of orphaned pods: a set that appears later may select them. For OrderedReplicaSets only pods with a hash: the selector
-    /// of each of them requires it.
+    /// The labels of orphaned pods: a set that appears later may select them. For OrderedReplicaSets only
+    /// pods with a hash: the selector of each of them requires it.
     orphans: BTreeMap<NamespacedUid, BTreeMap<String, String>>,
     /// How many lists were completed. Events between two lists can be missed.
     lists: u64,
@@ -385,8 +390,8 @@ impl Cache {
         names.into_iter().filter(|(owner, _)| owners.contains(owner)).map(|(_, name)| name).collect()
     }
 
-    /// Updates the ReplicaSets without a Deployment after an event of this set, or after a list. `before`: the names under which the
-    /// changed sets were reconciled.
+    /// Updates the ReplicaSets without a Deployment after an event of this set, or after a list. `before`:
+    /// the names under which the changed sets were reconciled.
     fn record_singles(
         &mut self,
         changed: Option<&NamespacedUid>,
@@ -410,7 +415,8 @@ impl Cache {
         }
     }
 
-    /// Applies an event of a node. Nodes change only the order of the next decision: no deployment is reconciled.
+    /// Applies an event of a node. Nodes change only the order of the next decision: no deployment is
+    /// reconciled.
     pub(crate) fn apply_node(&mut self, event: watcher::Event<NodeView>) {
         let named = |node: &NodeView| Arc::<str>::from(node.metadata.name.as_deref().unwrap_or_default());
         match event {
@@ -629,17 +635,18 @@ mod tests {
     }
 
     fn set(uid: &str, deployment: &str, version: u64) -> SetEntry {
-        let object: serde_json::Result<ordereddeployment_api::OrderedReplicaSet> = serde_json::from_value(
-            json!({
+        let object: serde_json::Result<ordereddeployment_api::OrderedReplicaSet> =
+            serde_json::from_value(json!({
                 "metadata": {
                     "name": format!("{deployment}-{uid}"), "namespace": "shop", "uid": uid,
                     "resourceVersion": version.to_string(),
-                    "ownerReferences": [{"apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
-                                         "name": deployment, "uid": format!("{deployment}-uid"), "controller": true}],
+                    "ownerReferences": [{"apiVersion": "ordereddeployment.io/v1alpha1",
+                    "kind": "OrderedDeployment",
+                                         "name": deployment, "uid": format!("{deployment}-uid"),
+                                         "controller": true}],
                 },
                 "spec": {"selector": {}, "template": {}},
-            }),
-        );
+            }));
         SetEntry::of(object.unwrap()).unwrap()
     }
 
@@ -648,7 +655,8 @@ mod tests {
         let variable =
             |number: u32| json!({"name": format!("SETTING_{number}"), "value": number.to_string()});
         let variables: Vec<_> = (0..400).map(variable).collect();
-        let template = json!({"spec": {"containers": [{"name": "web", "image": format!("web:{number}"), "env": variables}]}});
+        let template = json!({"spec": {"containers": [{"name": "web", "image": format!("web:{number}"),
+            "env": variables}]}});
         let mut entry = set(&format!("s{number}"), "web", number);
         entry.set.template = Template::new(&template);
         entry

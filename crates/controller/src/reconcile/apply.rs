@@ -2,10 +2,11 @@
 //! one. A failure ends the act. Creates are the exception: a refused create ends the creates of its set; the
 //! other sets get theirs, and no pod is deleted.
 //!
-//! Many creates are split: after some of them the deletes go, which do not depend on the others, and the next decision makes more.
-//! Otherwise no old pod goes while hundreds of new ones are created.
+//! Many creates are split: after some of them the deletes go, which do not depend on the others, and the next
+//! decision makes more. Otherwise no old pod goes while hundreds of new ones are created.
 //!
-//! An act is one batch: between its parts the controller checks that the decision is still valid. Nothing is decided here.
+//! An act is one batch: between its parts the controller checks that the decision is still valid. Nothing is
+//! decided here.
 
 mod creates;
 mod deletes;
@@ -32,12 +33,13 @@ use deletes::Ages;
 /// The minimum interval between two writes of the sizes of a rollout's sets.
 const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The most pods that one act creates for one set, or deletes. Then the next round reads the object again, so that a user
-/// can undo a mistaken request for two billion pods.
+/// The most pods that one act creates for one set, or deletes. Then the next round reads the object again, so
+/// that a user can undo a mistaken request for two billion pods.
 const MOST: usize = 1000;
 
-/// The most pods and sets that are created before the object is read live again. Its watch can be dead for minutes, and the
-/// garbage collector deletes what is created for a deleted object, which looks like a reason to create more.
+/// The most pods and sets that are created before the object is read live again. Its watch can be dead for
+/// minutes, and the garbage collector deletes what is created for a deleted object, which looks like a reason
+/// to create more.
 const UNREAD: usize = 100;
 
 /// The most deletes between two checks of the object: a webhook may be slow for each of them.
@@ -115,8 +117,8 @@ impl Reconciler<'_> {
     ) -> Result<(), Interrupt> {
         let mut interrupt = None;
         for (create, batches) in creates.iter_mut().filter(|(_, batches)| batches.left > 0) {
-            // Also after a failure or a missing answer for another set: all creates of an act together stay below the
-            // ceiling, so that the creates of this set are correct whatever happened to the others.
+            // Also after a failure or a missing answer for another set: all creates of an act together stay
+            // below the ceiling, so that the creates of this set are correct whatever happened to the others.
             if let Err(stop) = self.create_pods(create, batches, most, wanted).await {
                 batches.left = 0;
                 stop.add_to(&mut interrupt);
@@ -211,8 +213,8 @@ impl Reconciler<'_> {
         (self.state.generation(), resume, status.abort_requested, status.retry_requested)
     }
 
-    /// Checks what the watch shows of the object now. The act ends if the object is gone or terminating, or if the user asks
-    /// for something else than at the decision.
+    /// Checks what the watch shows of the object now. The act ends if the object is gone or terminating, or
+    /// if the user asks for something else than at the decision.
     fn check_still_wanted(&mut self, wanted: &Wanted) -> Result<(), Interrupt> {
         let is_wanted = self.refresh() && self.wanted() == *wanted && !self.is_resized();
         if is_wanted { Ok(()) } else { Err(Interrupt::DecideAgain) }
@@ -228,8 +230,8 @@ impl Reconciler<'_> {
         !self.ctx.kinds.owns_sets() && self.observation.sets.iter().any(resized)
     }
 
-    /// Whether the watch shows by now that the set is being deleted, or gone: then its pods go too. If it has another owner, it is
-    /// reconciled under another name, at the same time.
+    /// Whether the watch shows by now that the set is being deleted, or gone: then its pods go too. If it has
+    /// another owner, it is reconciled under another name, at the same time.
     fn check_set_exists(&self, set: &SetEntry) -> Result<(), Interrupt> {
         let cache = self.ctx.cache();
         let shown = cache.sets.get(set.key());
@@ -240,7 +242,8 @@ impl Reconciler<'_> {
         if leaves || is_gone { Err(Interrupt::DecideAgain) } else { Ok(()) }
     }
 
-    /// [`Self::check_still_wanted`], and whether the watch shows these pods, which are to be deleted, as they were at the decision.
+    /// [`Self::check_still_wanted`], and whether the watch shows these pods, which are to be deleted, as they
+    /// were at the decision.
     fn check_targets<'t>(
         &mut self,
         mut targets: impl Iterator<Item = &'t Target>,
@@ -270,7 +273,8 @@ impl Reconciler<'_> {
         Err(Interrupt::DecideAgain)
     }
 
-    /// Removes the sizes of the sets from an act if they may lag and were written less than [`PUBLISH_INTERVAL`] ago.
+    /// Removes the sizes of the sets from an act if they may lag and were written less than
+    /// [`PUBLISH_INTERVAL`] ago.
     pub(crate) fn defer_sizes(&mut self, mut act: Act) -> Act {
         let now = Instant::now();
         self.state.reporting.publishes_at = None;

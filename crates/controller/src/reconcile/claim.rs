@@ -1,9 +1,9 @@
 //! Adopts orphans that match and releases objects that no longer match, as a Deployment does.
 //!
-//! Adoption happens only in a live read, and only after a read of the owner that is later than the list with the orphan: the
-//! garbage collector also makes orphans, of the dependents of a terminating owner. Each write carries UID and
-//! resourceVersion; after a failed write everything is read again soon. The controller never adopts an object of another
-//! controller or a terminating one.
+//! Adoption happens only in a live read, and only after a read of the owner that is later than the list with
+//! the orphan: the garbage collector also makes orphans, of the dependents of a terminating owner. Each write
+//! carries UID and resourceVersion; after a failed write everything is read again soon. The controller never
+//! adopts an object of another controller or a terminating one.
 
 use std::sync::Arc;
 
@@ -41,7 +41,8 @@ enum Failed {
 }
 
 impl Reconciler<'_> {
-    /// Whether the deployment may adopt this set if its selector matches. ReplicaSets are adopted by the Deployment controller.
+    /// Whether the deployment may adopt this set if its selector matches. ReplicaSets are adopted by the
+    /// Deployment controller.
     pub(crate) fn may_adopt(&self, metadata: &ObjectMeta) -> bool {
         self.ctx.kinds.owns_sets() && is_orphan(metadata) && self.claims()
     }
@@ -95,8 +96,8 @@ impl Reconciler<'_> {
         Some(Claim { verb: "adopt", kind: "pod", name, set: Some(Arc::clone(set.uid())), outcome })
     }
 
-    /// Releases objects that no longer match, except those whose release was refused in this reconciliation: a retry a
-    /// moment later is refused too. Returns whether answers were recorded, which took time.
+    /// Releases objects that no longer match, except those whose release was refused in this reconciliation:
+    /// a retry a moment later is refused too. Returns whether answers were recorded, which took time.
     pub(crate) async fn release(&mut self) -> Result<bool, Error> {
         Ok(self.release_sets().await? | self.release_pods().await?)
     }
@@ -141,7 +142,8 @@ impl Reconciler<'_> {
         Ok(has_learned)
     }
 
-    /// Releases pods whose labels no longer match their set: a user took them out, for instance to debug them.
+    /// Releases pods whose labels no longer match their set: a user took them out, for instance to debug
+    /// them.
     async fn release_pods(&mut self) -> Result<bool, Error> {
         let mut has_learned = false;
         for entry in self.observation.pods.clone() {
@@ -184,8 +186,9 @@ impl Reconciler<'_> {
         Ok(has_learned)
     }
 
-    /// Records the result of an adoption or release. An object that another client changed meanwhile is read again at once,
-    /// the first time in a reconciliation; after any other failure nothing changes until the next attempt.
+    /// Records the result of an adoption or release. An object that another client changed meanwhile is read
+    /// again at once, the first time in a reconciliation; after any other failure nothing changes until the
+    /// next attempt.
     pub(crate) fn record_claim<T>(&mut self, claim: Option<Claim<T>>) -> Option<T> {
         let Claim { verb, kind, name, set, outcome } = claim?;
         let message = match outcome {
@@ -207,7 +210,8 @@ impl Reconciler<'_> {
             Err(Failed::Altered) => {
                 tracing::info!("{verb} {kind} {name}: done");
                 format!(
-                    "Cannot adopt {kind} {name}: it came back without its owner reference, as if a webhook took it away"
+                    "Cannot adopt {kind} {name}: it came back without its owner reference, as if a webhook \
+                     took it away"
                 )
             }
         };

@@ -19,7 +19,8 @@ use crate::reconcile::state::ObjectState;
 use crate::{DecisionLog, Metrics};
 use ordereddeployment_wire::PodView;
 
-/// How many own writes of an object are remembered: several can be on their way in the watch at the same time.
+/// How many own writes of an object are remembered: several can be on their way in the watch at the same
+/// time.
 const OWN_WRITES: usize = 8;
 
 /// The own writes of one object.
@@ -27,8 +28,8 @@ const OWN_WRITES: usize = 8;
 struct OwnWrites {
     /// The versions of the last ones, the newest at the end.
     versions: VecDeque<String>,
-    /// The versions that the watch has shown since a write was sent whose response has not arrived. One of them can be that of the
-    /// write.
+    /// The versions that the watch has shown since a write was sent whose response has not arrived. One of
+    /// them can be that of the write.
     shown: Option<Vec<String>>,
 }
 
@@ -39,8 +40,8 @@ pub(crate) struct OwnWrite<'c> {
 }
 
 impl OwnWrite<'_> {
-    /// Ends the write with its response, if it was accepted. Returns whether the watch has shown another version meanwhile, for
-    /// which no reconciliation was requested.
+    /// Ends the write with its response, if it was accepted. Returns whether the watch has shown another
+    /// version meanwhile, for which no reconciliation was requested.
     pub(crate) fn end(self, stored: Option<&OrderedDeployment>) -> bool {
         let mut written = self.ctx.written();
         let own = written.entry(self.key.clone()).or_default();
@@ -212,8 +213,8 @@ impl Context {
         OwnWrite { ctx: self, key }
     }
 
-    /// Whether this version is an own write, which the state in memory already contains. While a write is not answered, this is
-    /// not known: then [`OwnWrite::end`] tells it.
+    /// Whether this version is an own write, which the state in memory already contains. While a write is not
+    /// answered, this is not known: then [`OwnWrite::end`] tells it.
     pub(crate) fn is_own_write(&self, deployment: &OrderedDeployment) -> bool {
         let (key, version) = (NamespacedUid::of(&deployment.metadata), deployment.resource_version());
         let mut written = self.written();

@@ -1,4 +1,5 @@
-//! The effects of requests. Requests themselves do not change the state in memory: [`record`](super::record) applies the effects.
+//! The effects of requests. Requests themselves do not change the state in memory: [`record`](super::record)
+//! applies the effects.
 
 use std::sync::Arc;
 

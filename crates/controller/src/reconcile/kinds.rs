@@ -8,8 +8,8 @@ pub(crate) trait Kinds: Sync {
     /// Decides what is done next.
     fn decide(&self, snapshot: &Snapshot) -> Decision;
 
-    /// Whether the controller creates, resizes, adopts and deletes the sets, and reports the deployment. For a plain Deployment the
-    /// Deployment controller does.
+    /// Whether the controller creates, resizes, adopts and deletes the sets, and reports the deployment. For
+    /// a plain Deployment the Deployment controller does.
     fn owns_sets(&self) -> bool;
 
     /// The message of the event of a created pod.
@@ -62,7 +62,8 @@ impl Kinds for Ordered {
     }
 }
 
-/// The ReplicaSets of plain Deployments. Messages begin with the words of the ReplicaSet controller, which tools search for.
+/// The ReplicaSets of plain Deployments. Messages begin with the words of the ReplicaSet controller, which
+/// tools search for.
 struct Plain;
 
 impl Kinds for Plain {

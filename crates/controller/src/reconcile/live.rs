@@ -36,8 +36,9 @@ pub(crate) enum LiveObject {
 }
 
 impl Reconciler<'_> {
-    /// Reads the object, its sets and its pods past the cache, the pods last: an annotation that was written before the last
-    /// change of the object is in them. The read ends early if the object is gone or terminating: then nothing is adopted.
+    /// Reads the object, its sets and its pods past the cache, the pods last: an annotation that was written
+    /// before the last change of the object is in them. The read ends early if the object is gone or
+    /// terminating: then nothing is adopted.
     pub(crate) async fn read_live(&mut self, due: LiveReadReason) -> Result<LiveObject, Error> {
         tracing::debug!(reason = due.label(), "reading live");
         self.ctx.metrics.live_reads.with_label_values(&[due.label()]).inc();
@@ -99,8 +100,9 @@ impl Reconciler<'_> {
         Ok(if terminates { LiveObject::Terminating } else { LiveObject::Present })
     }
 
-    /// Reads the object again before listed orphans are adopted: the garbage collector orphans what an object owns only
-    /// after that object has a deletionTimestamp, so that a read of the owner after the list of the orphan shows it.
+    /// Reads the object again before listed orphans are adopted: the garbage collector orphans what an object
+    /// owns only after that object has a deletionTimestamp, so that a read of the owner after the list of the
+    /// orphan shows it.
     async fn read_before_adoption(&mut self, generation: i64) -> Result<(LiveObject, bool), Error> {
         let found = self.read_object().await?;
         // A newer spec may match other objects: the next live read, which is due then, adopts them.
@@ -132,9 +134,11 @@ impl Reconciler<'_> {
             let listed = self.heed(listed).map_err(Error::to("list the sets"))?;
             version = listed.1;
             for set in listed.0 {
-                if matches!(&*set, Decoded::Undecodable(set, _) if !is_controlled_by(&set.metadata, self.key.uid()))
+                if matches!(&*set, Decoded::Undecodable(set, _) if !is_controlled_by(&set.metadata,
+                self.key.uid()))
                 {
-                    // A decision needs all own sets, so an undecodable one is an error. A set of another owner is skipped.
+                    // A decision needs all own sets, so an undecodable one is an error. A set of another
+                    // owner is skipped.
                     continue;
                 }
                 sets.push(Arc::unwrap_or_clone(set).whole().map_err(Error::to("list the sets"))?);
@@ -272,7 +276,8 @@ impl Reconciler<'_> {
         Ok(())
     }
 
-    /// Reads whether these migration sources still exist; when none does, the pods and sets that they orphaned are read live.
+    /// Reads whether these migration sources still exist; when none does, the pods and sets that they
+    /// orphaned are read live.
     pub(crate) async fn read_sources(&mut self, sources: &BTreeSet<Source>) -> Result<(), Error> {
         for source in sources {
             let there = self
@@ -282,7 +287,8 @@ impl Reconciler<'_> {
                 .map_err(Error::to("read the migration source"))?;
             self.state.sources.insert(source.clone(), there);
         }
-        // A migration can stay unfinished for days: until it continues, this check runs every second and must stay cheap.
+        // A migration can stay unfinished for days: until it continues, this check runs every second and must
+        // stay cheap.
         if !self.state.sources.values().any(|there| *there) {
             self.state.live.ask(LiveReadReason::Asked);
         }
@@ -290,8 +296,9 @@ impl Reconciler<'_> {
     }
 }
 
-/// The selectors of the lists that show all pods of these sets: the deployment's, and those of sets that may select other pods. A
-/// ReplicaSet that a user made for a Deployment may. More than [`SELECTORS`] of them are one list of the whole namespace.
+/// The selectors of the lists that show all pods of these sets: the deployment's, and those of sets that may
+/// select other pods. A ReplicaSet that a user made for a Deployment may. More than [`SELECTORS`] of them are
+/// one list of the whole namespace.
 fn selectors<'s>(
     deployment: &'s LabelSelector,
     sets: impl Iterator<Item = &'s LabelSelector>,
@@ -313,8 +320,8 @@ fn is_controlled_by(metadata: &ObjectMeta, uid: &str) -> bool {
     owners.filter(|owner| owner.controller == Some(true)).any(|owner| owner.uid == uid)
 }
 
-/// If a live read shows a version that it could not show by what was known when it began, the API server went back in time,
-/// and the live read replaces what was known.
+/// If a live read shows a version that it could not show by what was known when it began, the API server went
+/// back in time, and the live read replaces what was known.
 fn rewind<E: Entry + Clone>(
     expectations: &mut Expectations<E>,
     index: &mut Index<E>,
@@ -328,8 +335,8 @@ fn rewind<E: Entry + Clone>(
     }
 }
 
-/// Records a live list: entries that are ours, and entries that were known as ours. Other objects that the selector matches
-/// belong to other owners. `known` is ordered by UID, as an [`Observation`] has it.
+/// Records a live list: entries that are ours, and entries that were known as ours. Other objects that the
+/// selector matches belong to other owners. `known` is ordered by UID, as an [`Observation`] has it.
 fn learn<E: Entry>(
     expectations: &mut Expectations<E>,
     known: &[Arc<E>],

@@ -1,4 +1,5 @@
-//! JSON merge patches (RFC 7386) with only the fields that differ. This module does not apply patches: the API server does.
+//! JSON merge patches (RFC 7386) with only the fields that differ. This module does not apply patches: the
+//! API server does.
 
 use serde_json::{Map, Value};
 

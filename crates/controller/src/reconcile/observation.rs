@@ -47,8 +47,8 @@ impl Observation {
         self.sets.iter().find(|entry| entry.set.hash == hash && !entry.is_terminating())
     }
 
-    /// Applies a write or a read of a set. Within one round the set keeps the hash that distinguishes it from the others.
-    /// The pods of a set that is no longer the object's are removed with it.
+    /// Applies a write or a read of a set. Within one round the set keeps the hash that distinguishes it from
+    /// the others. The pods of a set that is no longer the object's are removed with it.
     pub(crate) fn record_set(&mut self, fact: &Fact<SetEntry>, deployment: &NamespacedUid) {
         let moved = match fact {
             Fact::Is(entry) if entry.owner() != deployment => Some(Fact::Gone(entry.key().clone())),

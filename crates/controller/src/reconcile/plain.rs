@@ -23,8 +23,8 @@ use crate::reconcile::report::{StatusWrite, is_available};
 use crate::reconcile::state::live::LiveReadReason;
 
 impl Reconciler<'_> {
-    /// Stores the state of a Deployment's rollout, and `spec.paused` with it, in one write that fails if another client wrote since the
-    /// last read.
+    /// Stores the state of a Deployment's rollout, and `spec.paused` with it, in one write that fails if
+    /// another client wrote since the last read.
     pub(crate) async fn store_rollout_state(
         &mut self,
         status: &OrderedDeploymentStatus,
@@ -63,7 +63,8 @@ impl Reconciler<'_> {
         }
     }
 
-    /// Reports that the API server refuses what is to be stored in a plain Deployment. Pods that are too many wait for it.
+    /// Reports that the API server refuses what is to be stored in a plain Deployment. Pods that are too many
+    /// wait for it.
     pub(crate) async fn report_unstored_pause(&mut self, error: &Error) {
         let Error::StoreStatus(cause) = error else { return };
         let is_refused =
@@ -101,8 +102,8 @@ impl Reconciler<'_> {
             self.ctx.reports.sending(entry.key(), &status);
             match self.store_set_status(&entry, &change).await {
                 Ok(stored) => {
-                    // Kubernetes before 1.33, or without the feature gate, drops the field. Every write asks again: two versions can
-                    // be behind one address.
+                    // Kubernetes before 1.33, or without the feature gate, drops the field. Every write asks
+                    // again: two versions can be behind one address.
                     let is_kept = stored.is_some_and(|stored| stored.get(TERMINATING).is_some());
                     self.ctx.stores_terminating.store(is_kept, Ordering::Relaxed);
                 }
@@ -176,7 +177,8 @@ impl Counts {
         counts
     }
 
-    /// The fields as the API server stores them: 0 is absent, except for `replicas` and `terminatingReplicas`.
+    /// The fields as the API server stores them: 0 is absent, except for `replicas` and
+    /// `terminatingReplicas`.
     fn fields(&self) -> Map<String, Value> {
         let numbers = [
             ("fullyLabeledReplicas", self.fully_labeled),
@@ -190,7 +192,8 @@ impl Counts {
     }
 }
 
-/// The conditions of a set: those of `wanted` with a reason and a message, and those of other clients, which stay.
+/// The conditions of a set: those of `wanted` with a reason and a message, and those of other clients, which
+/// stay.
 fn conditions(old: &Value, wanted: &[(&str, Option<(&'static str, &str)>)], now: Timestamp) -> Vec<Value> {
     let old = old.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let type_of =

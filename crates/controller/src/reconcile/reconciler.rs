@@ -14,7 +14,8 @@ use crate::reconcile::context::Context;
 use crate::reconcile::observation::Observation;
 use crate::reconcile::state::ObjectState;
 
-/// How many conflicts on writes of sets and of the status one reconciliation may meet before the next one counts as a failure.
+/// How many conflicts on writes of sets and of the status one reconciliation may meet before the next one
+/// counts as a failure.
 const CONFLICTS: usize = 5;
 
 /// One reconciliation.
@@ -35,9 +36,11 @@ pub(crate) struct Reconciler<'a> {
     pub(crate) raced: bool,
     /// The same, for the whole reconciliation.
     pub(crate) has_raced: bool,
-    /// During how many own writes the watch showed a change of another client, for which no event requested a reconciliation.
+    /// During how many own writes the watch showed a change of another client, for which no event requested a
+    /// reconciliation.
     pub(crate) missed: usize,
-    /// How often a create failed in this reconciliation because the name exists, although no known object has it.
+    /// How often a create failed in this reconciliation because the name exists, although no known object has
+    /// it.
     pub(crate) taken: usize,
     /// How many writes of sets and of the status met a conflict in this reconciliation.
     pub(crate) conflicts: usize,
@@ -48,8 +51,9 @@ impl Reconciler<'_> {
         self.state.deployment.status.clone().unwrap_or_default()
     }
 
-    /// Updates the object from the watch cache. Returns whether there is anything to do for it: it exists, and is not being
-    /// deleted. The sets of a plain Deployment keep their sizes until they are deleted themselves.
+    /// Updates the object from the watch cache. Returns whether there is anything to do for it: it exists,
+    /// and is not being deleted. The sets of a plain Deployment keep their sizes until they are deleted
+    /// themselves.
     pub(crate) fn refresh(&mut self) -> bool {
         let Some(cached) = self.ctx.cached(&self.name, &self.key) else { return false };
         self.state.refresh(cached);
@@ -61,8 +65,8 @@ impl Reconciler<'_> {
         Observation::of(&self.key, &self.ctx.cache(), self.state)
     }
 
-    /// Whether another client's write can explain a conflict, so that a live read resolves it. More than [`CONFLICTS`] in
-    /// one reconciliation have another cause.
+    /// Whether another client's write can explain a conflict, so that a live read resolves it. More than
+    /// [`CONFLICTS`] in one reconciliation have another cause.
     pub(crate) fn may_conflict(&self) -> bool {
         self.conflicts < CONFLICTS
     }
@@ -76,8 +80,8 @@ impl Reconciler<'_> {
         self.publish(&[event]);
     }
 
-    /// Publishes an event about the pods of a set. For an OrderedDeployment it is about the object itself; for a plain
-    /// ReplicaSet about the set, as the ReplicaSet controller publishes it.
+    /// Publishes an event about the pods of a set. For an OrderedDeployment it is about the object itself;
+    /// for a plain ReplicaSet about the set, as the ReplicaSet controller publishes it.
     pub(crate) fn publish_about_set(
         &self,
         set: &str,

@@ -27,8 +27,8 @@ pub(crate) enum Interrupt {
 }
 
 impl Interrupt {
-    /// Keeps the most important of several interrupts: the first that ends the reconciliation or failure, then `DecideAgain`, then
-    /// `Unfinished`.
+    /// Keeps the most important of several interrupts: the first that ends the reconciliation or failure,
+    /// then `DecideAgain`, then `Unfinished`.
     pub(crate) fn add_to(self, interrupt: &mut Option<Self>) {
         let keeps = match interrupt {
             Some(Self::Failed(_) | Self::Silent(_)) => true,

@@ -65,7 +65,8 @@ impl StatusChange {
         if matters(old) == matters(new) { Self::Counts } else { Self::Conditions }
     }
 
-    /// The minimum interval between two reports: pods that are created, get ready and are deleted in one burst make one report.
+    /// The minimum interval between two reports: pods that are created, get ready and are deleted in one
+    /// burst make one report.
     pub(crate) fn every(self) -> Duration {
         match self {
             Self::Nothing => Duration::ZERO,
@@ -76,8 +77,8 @@ impl StatusChange {
 }
 
 impl Reconciler<'_> {
-    /// Stores a status in one write that fails if another client wrote since the last read. If the API server drops fields
-    /// of it, the status says so.
+    /// Stores a status in one write that fails if another client wrote since the last read. If the API server
+    /// drops fields of it, the status says so.
     pub(crate) async fn store_status(
         &mut self,
         status: &OrderedDeploymentStatus,
@@ -147,8 +148,8 @@ impl Reconciler<'_> {
         (!wait.is_zero()).then_some(wait)
     }
 
-    /// Stores the status of each set; returns whether all are stored. A failure does not count as a failure of the
-    /// deployment: it is logged, and the write is repeated.
+    /// Stores the status of each set; returns whether all are stored. A failure does not count as a failure
+    /// of the deployment: it is logged, and the write is repeated.
     pub(crate) async fn report_sets(&mut self) -> bool {
         let now = self.ctx.clock.now();
         let mut all = true;

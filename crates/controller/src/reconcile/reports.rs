@@ -1,7 +1,7 @@
 //! Finds out from the statuses of ReplicaSets whether another controller reports them too.
 //!
-//! A built-in controller that is busy with other sets observes the probe of [`handover`](crate::runtime::handover) late. It reports the sets that
-//! it is busy with before.
+//! A built-in controller that is busy with other sets observes the probe of
+//! [`handover`](crate::runtime::handover) late. It reports the sets that it is busy with before.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ordereddeployment_wire::NamespacedUid;
 use serde_json::Value;
 
-/// The numbers of a status that every controller of ReplicaSets reports, and `terminatingReplicas`, which API servers store since 1.33.
+/// The numbers of a status that every controller of ReplicaSets reports, and `terminatingReplicas`, which API
+/// servers store since 1.33.
 type Numbers = ([i64; 5], Option<i64>);
 
 const NUMBERS: [&str; 5] =
@@ -21,13 +22,15 @@ const REMEMBERED: usize = 4096;
 /// The statuses that this process has sent.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
-    /// Those that the watch has not shown yet, and the last one that it has shown, in the order in which they were sent. A write
-    /// requires the version that was read, so that the API server stores them in this order.
+    /// Those that the watch has not shown yet, and the last one that it has shown, in the order in which they
+    /// were sent. A write requires the version that was read, so that the API server stores them in this
+    /// order.
     sent: Mutex<BTreeMap<NamespacedUid, VecDeque<Numbers>>>,
 }
 
 impl Reports {
-    /// Remembers a status of this set. Call it before the status is sent: the watch can show it before the answer.
+    /// Remembers a status of this set. Call it before the status is sent: the watch can show it before the
+    /// answer.
     pub(crate) fn sending(&self, key: &NamespacedUid, status: &Value) {
         let mut sent = self.sent();
         let of_set = sent.entry(key.clone()).or_default();
@@ -37,7 +40,8 @@ impl Reports {
         of_set.push_back(numbers(status));
     }
 
-    /// The watch shows the set with this status after that one. Returns whether another client has written it.
+    /// The watch shows the set with this status after that one. Returns whether another client has written
+    /// it.
     pub(crate) fn shown(&self, key: &NamespacedUid, before: &Value, after: &Value) -> bool {
         let shown = numbers(after);
         if is_same(&numbers(before), &shown) {

@@ -140,9 +140,10 @@ impl Reconciler<'_> {
     }
 }
 
-/// Whether the watch shows a set or a pod for the first time that the last live read should have found, and did not: it is gone. A
-/// watch that was silent continues where it was, and repeats what happened meanwhile. Here versions of several objects are
-/// compared: where they cannot be compared, this asks for a read too many or too few, and nothing else depends on it.
+/// Whether the watch shows a set or a pod for the first time that the last live read should have found, and
+/// did not: it is gone. A watch that was silent continues where it was, and repeats what happened meanwhile.
+/// Here versions of several objects are compared: where they cannot be compared, this asks for a read too
+/// many or too few, and nothing else depends on it.
 fn has_replayed(key: &NamespacedUid, cache: &mut Cache, state: &ObjectState, last: LiveRead) -> bool {
     let (sets, pods) = last.versions;
     let is_gone = |version: u64, listed: u64, is_known: bool| version <= listed && !is_known;

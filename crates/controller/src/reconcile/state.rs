@@ -1,4 +1,5 @@
-//! The state in memory of one OrderedDeployment between reconciliations. All of it can be lost: after a restart it is read live.
+//! The state in memory of one OrderedDeployment between reconciliations. All of it can be lost: after a
+//! restart it is read live.
 
 pub(crate) mod claims;
 pub(crate) mod failures;
@@ -29,7 +30,8 @@ use crate::reconcile::state::writes::Writes;
 pub(crate) struct ObjectState {
     /// The latest known version.
     pub(crate) deployment: Arc<OrderedDeployment>,
-    /// The version that the watch showed when a live read proved that the API server went back in time: it is ignored.
+    /// The version that the watch showed when a live read proved that the API server went back in time: it is
+    /// ignored.
     void: Option<String>,
     pub(crate) pods: Expectations<PodEntry>,
     pub(crate) sets: Expectations<SetEntry>,
@@ -37,8 +39,8 @@ pub(crate) struct ObjectState {
     pub(crate) nodes: Nodes,
     /// The migration sources as read in this reconciliation: whether each still exists.
     pub(crate) sources: BTreeMap<Source, bool>,
-    /// When each failed pod was first seen as failed, by UID; the time of the failure if that was before the first
-    /// reconciliation. `None` before the first reconciliation.
+    /// When each failed pod was first seen as failed, by UID; the time of the failure if that was before the
+    /// first reconciliation. `None` before the first reconciliation.
     failures_seen: Option<BTreeMap<Arc<str>, Timestamp>>,
     pub(crate) live: LiveReads,
     pub(crate) failures: Failures,
@@ -68,8 +70,8 @@ impl ObjectState {
         }
     }
 
-    /// Updates the object from the watch, unless a later version is known. Of the same version, what is known stays: for a moment
-    /// after an update of a CRD, watches lack fields that a live read has.
+    /// Updates the object from the watch, unless a later version is known. Of the same version, what is known
+    /// stays: for a moment after an update of a CRD, watches lack fields that a live read has.
     pub(crate) fn refresh(&mut self, shown: Arc<OrderedDeployment>) {
         if self.void.is_some() && self.void == shown.metadata.resource_version {
             return;
@@ -82,8 +84,9 @@ impl ObjectState {
         }
     }
 
-    /// Updates the object from a live read that began after the last known version. An older version proves that the API
-    /// server went back in time: the live read is valid, and the version that the watch still `shows` is ignored.
+    /// Updates the object from a live read that began after the last known version. An older version proves
+    /// that the API server went back in time: the live read is valid, and the version that the watch still
+    /// `shows` is ignored.
     pub(crate) fn read(&mut self, found: Arc<OrderedDeployment>, shows: Option<&OrderedDeployment>) {
         let version = version_of(&*found);
         if version >= version_of(&*self.deployment) {
@@ -99,8 +102,9 @@ impl ObjectState {
         self.deployment = found;
     }
 
-    /// Sets in these pods the time at which each failure was first seen; for failures before the first reconciliation, the
-    /// time of the failure. If the clock was set back, a time in the future becomes the current time.
+    /// Sets in these pods the time at which each failure was first seen; for failures before the first
+    /// reconciliation, the time of the failure. If the clock was set back, a time in the future becomes the
+    /// current time.
     pub(crate) fn date_failures(&mut self, pods: &mut [Arc<Pod>], now: Timestamp) {
         let before = self.failures_seen.take();
         let mut seen = BTreeMap::new();
@@ -125,7 +129,8 @@ impl ObjectState {
         self.deployment.metadata.generation.unwrap_or(0)
     }
 
-    /// Why the last decision could not be applied, or the next one must not be. A failed adoption or release comes first.
+    /// Why the last decision could not be applied, or the next one must not be. A failed adoption or release
+    /// comes first.
     pub(crate) fn failure(&mut self, now: Timestamp) -> Option<Failure> {
         if let Some(message) = self.claims.message(|_| true) {
             Some(self.failures.failed(FailureKind::Claim, message, now))
@@ -145,7 +150,8 @@ mod tests {
 
     fn deployment(version: u64, generation: i64, image: &str) -> Arc<OrderedDeployment> {
         let object = json!({
-            "metadata": {"name": "web", "uid": "d", "resourceVersion": version.to_string(), "generation": generation},
+            "metadata": {"name": "web", "uid": "d", "resourceVersion": version.to_string(),
+            "generation": generation},
             "spec": {"selector": {}, "template": {"spec": {"image": image}}},
         });
         Arc::new(serde_json::from_value(object).unwrap())
@@ -205,7 +211,8 @@ mod tests {
             state.date_failures(&mut pods, at(now));
             pods.iter().map(|pod| pod.failed.as_ref().unwrap().seen.as_second()).collect()
         };
-        // A clock that is far ahead: a failure before the first look has its own time, a failure from now on the current time.
+        // A clock that is far ahead: a failure before the first look has its own time, a failure from now on
+        // the current time.
         assert_eq!(look(&[("a", 10)], 9000), [10]);
         assert_eq!(look(&[("a", 10), ("b", 12)], 9002), [10, 9002]);
         assert_eq!(look(&[("a", 10), ("b", 12)], 9003), [10, 9002]);

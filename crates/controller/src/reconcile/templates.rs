@@ -1,5 +1,5 @@
-//! Questions to the API server about the current template: whether it accepts a pod of it, and whether a template without a
-//! known set equals the template of an existing one, spelled differently.
+//! Questions to the API server about the current template: whether it accepts a pod of it, and whether a
+//! template without a known set equals the template of an existing one, spelled differently.
 //!
 //! The planner decides what to ask and what the answers mean. No answer is kept after its comparison.
 
@@ -33,7 +33,8 @@ impl Reconciler<'_> {
             match (error.code(), error.dry_run_answer()) {
                 (Some(403), _) | (_, DryRunAnswer::Undecided(_)) => {
                     let message = format!(
-                        "The API server does not compare templates, so that one that is only spelled differently is rolled \
+                        "The API server does not compare templates, so that one that is only spelled \
+                         differently is rolled \
                          out (the right it takes: create podtemplates): {error}"
                     );
                     self.warn(reason::COMPARED_AS_WRITTEN, message);
@@ -55,7 +56,8 @@ impl Reconciler<'_> {
         let deployment = Arc::clone(&self.state.deployment);
         let set_name = format!("{}-{hash}", self.name);
         let set = new_set(&deployment, &set_name, hash, 0, 0);
-        // The set may not exist yet; the UID of the deployment replaces its UID, since an owner reference without one is refused.
+        // The set may not exist yet; the UID of the deployment replaces its UID, since an owner reference
+        // without one is refused.
         let existing = self.observation.sets.iter().find(|entry| entry.set.hash == hash);
         let uid = existing.map_or(self.key.uid(), |entry| entry.uid());
         let name = self.ctx.names.pod(&set_name, |_| false);
@@ -80,7 +82,8 @@ impl Reconciler<'_> {
                         self.ctx.metrics.write_failed("dry-run");
                         let words = said(&error.to_string());
                         let message = format!(
-                            "The dry run of a pod of the new template had no answer, and is made again: {words}"
+                            "The dry run of a pod of the new template had no answer, and is made again: \
+                             {words}"
                         );
                         self.warn(reason::TEMPLATE_UNPROVEN, message);
                         DryRun::NoAnswer(words)
@@ -94,7 +97,8 @@ impl Reconciler<'_> {
     pub(crate) fn warn_of_lost(&self, lost: &[String]) {
         if !lost.is_empty() {
             let message = format!(
-                "Pods come back without these fields of the template: {}. The API server does not know them, their feature gate is \
+                "Pods come back without these fields of the template: {}. The API server does not know them, \
+                 their feature gate is \
                  off, or a webhook removes them",
                 lost.join(", ")
             );

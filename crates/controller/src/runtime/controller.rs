@@ -41,8 +41,8 @@ pub struct Options {
     pub metrics: Arc<Metrics>,
     /// The health that it reports to.
     pub health: Health,
-    /// With leader election: the fence, which allows requests while this process is the leader, and a channel that says
-    /// when it is. The watches sync before that, so that a standby is warm.
+    /// With leader election: the fence, which allows requests while this process is the leader, and a channel
+    /// that says when it is. The watches sync before that, so that a standby is warm.
     pub leadership: Option<(Fence, watch::Receiver<bool>)>,
     /// Receives every decision.
     pub decision_log: DecisionLog,
@@ -50,13 +50,13 @@ pub struct Options {
     pub limiter: Limiter,
     /// How many deployments are reconciled at the same time, at least 1.
     pub workers: usize,
-    /// For the ReplicaSets of plain Deployments: how it keeps apart from the built-in controller. `None`: nothing else can
-    /// reconcile them.
+    /// For the ReplicaSets of plain Deployments: how it keeps apart from the built-in controller. `None`:
+    /// nothing else can reconcile them.
     pub apart: Option<Apart>,
     /// For plain Deployments: the ConfigMap with their node rules.
     pub node_rules: Option<RulesSource>,
-    /// How long events of a deployment are collected before it is reconciled; zero by default. A simulation in which all events
-    /// of one tick belong together waits for them.
+    /// How long events of a deployment are collected before it is reconciled; zero by default. A simulation
+    /// in which all events of one tick belong together waits for them.
     pub coalesce: Duration,
 }
 
@@ -179,8 +179,8 @@ impl Controller {
             }
         };
         let reconciliations = async move {
-            // Before the first complete list of each kind, a missing object cannot be distinguished from one not listed yet.
-            // Biased, here and below: equal runs poll in equal order.
+            // Before the first complete list of each kind, a missing object cannot be distinguished from one
+            // not listed yet. Biased, here and below: equal runs poll in equal order.
             tokio::select! {
                 biased;
                 () = health.synced_of(family.deployments()) => {}
@@ -223,7 +223,8 @@ impl Controller {
     }
 }
 
-/// Reconciles what is queued while `handover` allows it, until `shutdown` ends, and then waits until the running reconciliations end.
+/// Reconciles what is queued while `handover` allows it, until `shutdown` ends, and then waits until the
+/// running reconciliations end.
 async fn run_queue(
     queue: &Queue,
     ctx: &Context,

@@ -1,17 +1,21 @@
-//! Keeps this controller of ReplicaSets apart from the built-in one of kube-controller-manager: two at once would delete twice as many
-//! pods.
+//! Keeps this controller of ReplicaSets apart from the built-in one of kube-controller-manager: two at once
+//! would delete twice as many pods.
 //!
-//! An empty ReplicaSet, the *probe*, is left alone by this controller. If somebody sets its `observedGeneration`, a built-in controller
-//! is alive. While none is, the probe has a generation that nobody has observed: a built-in controller that starts reports it at once,
-//! and the watch shows it. While one is alive, a new generation asks every [`ASK`] whether it still is. The controller may act only for
-//! a short time after the API server showed the probe as unobserved. A built-in controller that is busy answers late. Two other signs
-//! come before:
+//! An empty ReplicaSet, the *probe*, is left alone by this controller. If somebody sets its
+//! `observedGeneration`, a built-in controller is alive. While none is, the probe has a generation that
+//! nobody has observed: a built-in controller that starts reports it at once, and the watch shows it. While
+//! one is alive, a new generation asks every [`ASK`] whether it still is. The controller may act only for a
+//! short time after the API server showed the probe as unobserved. A built-in controller that is busy answers
+//! late. Two other signs come before:
 //!
-//! - The Lease of kube-controller-manager has a new holder, which may run the built-in controller: it gets time to answer.
-//! - Another client writes the status of a set. Whoever may write there can do that, so it closes only the namespace of the set.
+//! - The Lease of kube-controller-manager has a new holder, which may run the built-in controller: it gets
+//!   time to answer.
+//! - Another client writes the status of a set. Whoever may write there can do that, so it closes only the
+//!   namespace of the set.
 //!
-//! Every replica watches and asks, also a standby, so that a new leader need not wait for an answer. A probe whose generation waits to
-//! be observed is never changed: replicas do not disturb the question of another one.
+//! Every replica watches and asks, also a standby, so that a new leader need not wait for an answer. A probe
+//! whose generation waits to be observed is never changed: replicas do not disturb the question of another
+//! one.
 //!
 //! This module decides only whether the controller may act. It reads and deletes no pod.
 
@@ -37,7 +41,8 @@ use crate::reconcile::context::Context;
 const PROBE: &str = "ordered-controller-manager-probe";
 /// How often a built-in controller that is alive is asked again, and the probe read otherwise.
 const ASK: Duration = Duration::from_secs(10);
-/// How long a built-in controller may take to observe the probe. One that is busy with other sets answers late.
+/// How long a built-in controller may take to observe the probe. One that is busy with other sets answers
+/// late.
 const ANSWER: Duration = Duration::from_secs(30);
 /// How long the controller may act after the API server showed that nobody has observed the probe.
 const VALID: Duration = Duration::from_secs(25);
@@ -79,8 +84,8 @@ struct Probe {
     uid: String,
     generation: i64,
     observed: i64,
-    /// When a built-in controller was last seen alive, or this process started: an older leader can still act for the duration of
-    /// its lease.
+    /// When a built-in controller was last seen alive, or this process started: an older leader can still act
+    /// for the duration of its lease.
     alive: Instant,
     lease: Duration,
     /// Who holds the Lease of kube-controller-manager; empty: nobody; `None`: not known yet.
@@ -113,8 +118,8 @@ impl Probe {
     /// The watch or an answer shows the probe.
     fn see(&mut self, seen: &Seen, now: Instant) {
         if seen.uid != self.uid {
-            // It was deleted and created again: its numbers start again. What is observed already when this process first sees
-            // a probe proves nothing: it may be of last week.
+            // It was deleted and created again: its numbers start again. What is observed already when this
+            // process first sees a probe proves nothing: it may be of last week.
             let is_first = self.uid.is_empty() && self.finding != Finding::Absent;
             self.observed = if is_first { seen.observed } else { 0 };
             (self.uid, self.generation, self.asked) = (seen.uid.clone(), 0, None);
@@ -137,7 +142,8 @@ impl Probe {
         }
     }
 
-    /// The answer of the API server to a request shows the probe. An older one than before means that its data were restored.
+    /// The answer of the API server to a request shows the probe. An older one than before means that its
+    /// data were restored.
     fn answered(&mut self, seen: &Seen, now: Instant) {
         if seen.uid == self.uid && seen.generation < self.generation {
             self.lost(now);
@@ -145,7 +151,8 @@ impl Probe {
         self.see(seen, now);
     }
 
-    /// The Lease of kube-controller-manager shows its holder and duration. A new holder is a process that was not asked yet.
+    /// The Lease of kube-controller-manager shows its holder and duration. A new holder is a process that was
+    /// not asked yet.
     fn see_lease(&mut self, lease: Option<Lease>, now: Instant) {
         let spec = lease.and_then(|lease| lease.spec).unwrap_or_default();
         let holder = spec.holder_identity.unwrap_or_default();
@@ -168,8 +175,8 @@ impl Probe {
         self.next = now;
     }
 
-    /// Another client has written the status of a set. It may be a built-in controller that is too busy to observe the probe: the probe
-    /// is read at once, but not more often than otherwise.
+    /// Another client has written the status of a set. It may be a built-in controller that is too busy to
+    /// observe the probe: the probe is read at once, but not more often than otherwise.
     fn see_foreign_status(&mut self, now: Instant) {
         if self.early.is_none_or(|early| early + ASK <= now) {
             (self.early, self.next) = (Some(now), now);
@@ -207,7 +214,8 @@ impl Probe {
         is_due
     }
 
-    /// Until when the controller may act. A watch that is silent proves nothing, so that the probe must be read again before.
+    /// Until when the controller may act. A watch that is silent proves nothing, so that the probe must be
+    /// read again before.
     fn open_until(&self) -> Option<Instant> {
         let unobserved = self.unobserved.filter(|_| self.finding == Finding::Absent)?;
         Some(unobserved + VALID)
@@ -260,7 +268,8 @@ impl Apart {
     ) {
         if self.force {
             tracing::warn!(
-                "--force: not checked whether kube-controller-manager's replicaset controller is alive. Two controllers delete twice \
+                "--force: not checked whether kube-controller-manager's replicaset controller is alive. Two \
+                 controllers delete twice \
                  as many pods"
             );
             handover.set(Some(Instant::now() + FOREVER));
@@ -296,14 +305,16 @@ impl Apart {
                 () = handover.foreign.notified() => probe.see_foreign_status(Instant::now()),
                 Ok(()) = leads.changed() => {}
                 () = sleep_until(probe.next()) => {
-                    let answer = if probe.tick(Instant::now()) { timeout(REQUEST, ask(&sets)).await.ok() } else { None };
+                    let answer = if probe.tick(Instant::now()) { timeout(REQUEST,
+                        ask(&sets)).await.ok() } else { None };
                     match answer.map(|answer| answer.map_err(RequestError::from)) {
                         None => {}
                         Some(Ok(set)) => probe.answered(&Seen::of(&set), Instant::now()),
                         // Another replica was faster. The watch shows it.
                         Some(Err(error)) if error.code() == Some(409) => {}
                         Some(Err(error)) => {
-                            tracing::warn!(%error, probe = PROBE, namespace = self.namespace, "cannot read or write the probe");
+                            tracing::warn!(%error, probe = PROBE, namespace = self.namespace,
+                            "cannot read or write the probe");
                         }
                     }
                 }
@@ -342,12 +353,15 @@ impl Apart {
 const REPLICASETS: &str = "replicaset";
 const UNKNOWN: &str =
     "the controller replicaset waits: it is not known yet whether kube-controller-manager's is alive";
-const ALIVE: &str = "the controller replicaset stands aside: kube-controller-manager's replicaset controller is alive. Start \
+const ALIVE: &str = "the controller replicaset stands aside: kube-controller-manager's replicaset controller \
+                     is alive. Start \
                      kube-controller-manager with --controllers=*,-replicaset (Kubernetes 1.28 and later: \
                      -replicaset-controller)";
 /// The event on a set whose status another client has written.
-pub(crate) const IN_NAMESPACE: &str = "the controller replicaset stands aside in this namespace: another client has written the \
-                                       status of this ReplicaSet, as kube-controller-manager's replicaset controller does. It goes \
+pub(crate) const IN_NAMESPACE: &str = "the controller replicaset stands aside in this namespace: another \
+                                       client has written the \
+                                       status of this ReplicaSet, as kube-controller-manager's replicaset \
+                                       controller does. It goes \
                                        on 30 s after the last such write";
 
 impl Handover {
@@ -362,8 +376,8 @@ impl Handover {
         }
     }
 
-    /// Lets requests run until then. `None`: no request may start, and those in flight are aborted. The API server may still carry
-    /// one out that it has received.
+    /// Lets requests run until then. `None`: no request may start, and those in flight are aborted. The API
+    /// server may still carry one out that it has received.
     fn set(&self, until: Option<Instant>) {
         match until {
             Some(until) => self.fence.open(until, until),
@@ -378,12 +392,14 @@ impl Handover {
         self.leads.get_or_init(Instant::now);
     }
 
-    /// Whether this process has sent all statuses of this controller that the watch shows now. A standby sees those of the leader.
+    /// Whether this process has sent all statuses of this controller that the watch shows now. A standby sees
+    /// those of the leader.
     pub(crate) fn knows_who_reports(&self) -> bool {
         self.leads.get().is_some_and(|since| since.elapsed() >= LATE)
     }
 
-    /// Another client has written the status of a set in this namespace: closes the way there. Returns whether it was open.
+    /// Another client has written the status of a set in this namespace: closes the way there. Returns
+    /// whether it was open.
     pub(crate) fn see_foreign_status(&self, namespace: &str) -> bool {
         if !self.is_careful {
             return false;
@@ -393,20 +409,24 @@ impl Handover {
     }
 }
 
-/// Reads the probe, and gives it another generation if somebody has observed the last one. Creates it if there is none.
+/// Reads the probe, and gives it another generation if somebody has observed the last one. Creates it if
+/// there is none.
 async fn ask(sets: &Api<ReplicaSet>) -> kube::Result<ReplicaSet> {
     let Some(known) = sets.get_opt(PROBE).await? else {
         let labels = json!({label::PROBE: "true"});
         let probe = json!({
             "apiVersion": "apps/v1", "kind": "ReplicaSet",
             "metadata": {"name": PROBE, "labels": labels, "annotations": {
-                "kubernetes.io/description": "ordered-controller-manager finds out by this ReplicaSet whether \
-                                              kube-controller-manager reconciles ReplicaSets. It never has pods.",
+                "kubernetes.io/description": "ordered-controller-manager finds out by this ReplicaSet \
+                     whether \
+                                              kube-controller-manager reconciles ReplicaSets. It never has \
+                                              pods.",
             }},
             "spec": {
                 "replicas": 0,
                 "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "none", "image": "none"}]}},
+                "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "none",
+                "image": "none"}]}},
             },
         });
         let probe = serde_json::from_value(probe).map_err(kube::Error::SerdeError)?;
@@ -561,7 +581,8 @@ mod tests {
     async fn another_replica_that_asks_neither_hides_an_answer_nor_prolongs_the_wait() {
         let start = Instant::now();
         let mut probe = absent(start);
-        // The watch misses the answer to the first question, and shows that the other replica has asked again.
+        // The watch misses the answer to the first question, and shows that the other replica has asked
+        // again.
         probe.see(&seen(2, 1), start + LEASE);
         assert_eq!(probe.finding, Finding::Alive);
         // Somebody changes the probe while nobody answers.

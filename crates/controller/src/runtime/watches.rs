@@ -1,4 +1,5 @@
-//! The watches: they update the cache and queue the deployments to reconcile. They make no decisions and no writes.
+//! The watches: they update the cache and queue the deployments to reconcile. They make no decisions and no
+//! writes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,7 +30,8 @@ use crate::runtime::handover::{Handover, IN_NAMESPACE};
 pub(crate) const NODE_COSTS: Watched =
     Watched { controller: "nodecosts", resource: "nodecosts", optional: false };
 
-/// The watches of the controller of this family: of deployments, sets, pods and nodes. Nodes are read for node rules only.
+/// The watches of the controller of this family: of deployments, sets, pods and nodes. Nodes are read for
+/// node rules only.
 pub(crate) fn watched(family: Family) -> [Watched; 4] {
     let watched = |resource, optional| Watched { controller: family.deployments(), resource, optional };
     [
@@ -164,8 +166,8 @@ impl Watches {
         }
     }
 
-    /// Compares the status of a plain ReplicaSet with the one that the cache has, and with those that were sent. Call it before the cache
-    /// gets the event.
+    /// Compares the status of a plain ReplicaSet with the one that the cache has, and with those that were
+    /// sent. Call it before the cache gets the event.
     fn compare_status(&self, event: &watcher::Event<SetObject>) {
         let (watcher::Event::Apply(set) | watcher::Event::InitApply(set)) = event else { return };
         let key = NamespacedUid::of(&set.metadata);
@@ -177,11 +179,13 @@ impl Watches {
             self.ctx.metrics.foreign_statuses.inc();
             let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
             if self.handover.see_foreign_status(&namespace) {
-                // Another controller may do anything there until it opens again: everything is read live then.
+                // Another controller may do anything there until it opens again: everything is read live
+                // then.
                 self.ctx.forget(|key| **key.namespace() != *namespace);
                 let all = self.ctx.all();
                 self.enqueue(all.into_iter().filter(|named| named.namespace.as_ref() == Some(&namespace)));
-                tracing::info!(namespace, set = name, %before, %after, "another client has written the status of a ReplicaSet");
+                tracing::info!(namespace, set = name, %before, %after, "another client has written the \
+                     status of a ReplicaSet");
                 let object = ObjectReference {
                     api_version: Some(Family::Plain.api_version().to_owned()),
                     kind: Some(Family::Plain.set_kind().to_owned()),

@@ -12,7 +12,8 @@ use ordereddeployment_kubernetes::client;
 use serde_json::{Value, json};
 use tokio::time::{advance, pause};
 
-/// A server that accepts one value of the header `Authorization`, and has recorded the first lines and the proxies' requests.
+/// A server that accepts one value of the header `Authorization`, and has recorded the first lines and the
+/// proxies' requests.
 struct Server {
     address: SocketAddr,
     accepted: Arc<Mutex<String>>,
@@ -114,7 +115,8 @@ fn plugin(path: &Path) -> Value {
         r#"printf '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{{"token":"%s"}}}}' "$(cat '{}')""#,
         path.display()
     );
-    json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script], "interactiveMode": "Never"}})
+    json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script],
+        "interactiveMode": "Never"}})
 }
 
 #[tokio::test]

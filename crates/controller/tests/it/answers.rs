@@ -1,4 +1,5 @@
-//! Answers of a proxy between: nothing is decided from them, the cause is logged once, and requests stay rare.
+//! Answers of a proxy between: nothing is decided from them, the cause is logged once, and requests stay
+//! rare.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -62,8 +63,8 @@ impl Log {
     }
 }
 
-/// Ten minutes in which each request of this kind gets that answer: how many there are, and what is logged. Then the controller has a
-/// third pod within so much time.
+/// Ten minutes in which each request of this kind gets that answer: how many there are, and what is logged.
+/// Then the controller has a third pod within so much time.
 async fn ten_minutes(
     is_hit: fn(&RequestInfo) -> bool,
     (name, code, content, text): (&str, u16, &'static str, &'static str),

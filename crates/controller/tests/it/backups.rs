@@ -1,5 +1,5 @@
-//! Backups: etcd restored from one, where the API server shows older versions than known before, which are valid; and
-//! manifests restored from one, without owners and status.
+//! Backups: etcd restored from one, where the API server shows older versions than known before, which are
+//! valid; and manifests restored from one, without owners and status.
 
 use std::time::Duration;
 

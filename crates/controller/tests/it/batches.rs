@@ -50,7 +50,8 @@ async fn reverted_evictions_end_with_the_one_in_flight() {
     cluster.until_complete().await;
 }
 
-/// Scales down, and makes the last pod of the order unready meanwhile. Returns how many pods are deleted before it.
+/// Scales down, and makes the last pod of the order unready meanwhile. Returns how many pods are deleted
+/// before it.
 async fn before_an_unready_pod(cluster: &Cluster, to: i32, meanwhile: Duration) -> usize {
     let view = cluster.view().await;
     let last = view.active().iter().find(|pod| is_ready(pod)).map(ResourceExt::name_any).unwrap();
@@ -88,8 +89,8 @@ async fn the_order_is_computed_again_after_three_seconds_of_evictions() {
     assert!((2..=4).contains(&before), "{before}");
 }
 
-/// Three pods, of which the second is the first of the order. One is to be deleted; before that the sizes are published,
-/// which takes a second. The watch shows changes meanwhile at once.
+/// Three pods, of which the second is the first of the order. One is to be deleted; before that the sizes are
+/// published, which takes a second. The watch shows changes meanwhile at once.
 async fn about_to_delete(cluster: &Cluster, spec: Value) -> String {
     let pods = names(&cluster.deployed(spec).await);
     cluster.prioritise(&pods[1], 9).await;

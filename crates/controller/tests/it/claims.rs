@@ -117,7 +117,8 @@ async fn an_orphaned_set_with_the_same_hash_is_adopted_with_its_pods() {
         let cluster = Cluster::start().await;
         for index in 0..drawn {
             let labels = json!({"app": "other"});
-            let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}});
+            let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main",
+                "image": "web:1"}]}});
             let spec = json!({"replicas": 0, "selector": {"matchLabels": labels}, "template": template});
             cluster.deploy_as(&format!("other-{index}"), spec).await;
         }
@@ -164,7 +165,8 @@ async fn pods_orphaned_by_a_set_are_adopted_by_the_set_that_replaces_it() {
 async fn pods_seen_as_orphans_after_the_new_set_was_created_are_adopted_by_it_too() {
     let (cluster, _) = Cluster::with_pods(3).await;
     let set = cluster.all_sets().await[0].name_any();
-    // After four seconds the pods are released and the other set is created; the watches show it two and four seconds later.
+    // After four seconds the pods are released and the other set is created; the watches show it two and four
+    // seconds later.
     cluster.sandbox.delay_watch("orderedreplicasets", Duration::from_secs(4));
     cluster.sandbox.delay_watch("pods", Duration::from_secs(2));
     cluster.sets().delete(&set, &DeleteParams::orphan()).await.unwrap();
@@ -281,7 +283,8 @@ async fn a_pod_adopted_by_another_controller_just_before_stays_with_it() {
     let (api, name) = (cluster.pods(), pods[0].clone());
     cluster.faults.before(Method::PATCH, "/pods/", async move {
         let owners = json!([{
-            "apiVersion": "example.com/v1", "kind": "Other", "name": "other", "uid": "other", "controller": true,
+            "apiVersion": "example.com/v1", "kind": "Other", "name": "other", "uid": "other",
+            "controller": true,
         }]);
         let taken = Patch::Merge(json!({"metadata": {"ownerReferences": owners}}));
         api.patch(&name, &PatchParams::default(), &taken).await.unwrap();

@@ -39,9 +39,10 @@ async fn rolled_out(spec: Value) -> (Vec<Record>, Vec<String>) {
     (asked(&cluster, mark), pods)
 }
 
-/// Each pod is replaced with two requests. Besides those, at most once a second (the pods of the sandbox are ready after
-/// one): one event for the created pods, one for the deleted pods, one for the scaled sets, and one size and one status for
-/// each set. The total was 139 when each pod had its own events and each size its own write.
+/// Each pod is replaced with two requests. Besides those, at most once a second (the pods of the sandbox are
+/// ready after one): one event for the created pods, one for the deleted pods, one for the scaled sets, and
+/// one size and one status for each set. The total was 139 when each pod had its own events and each size its
+/// own write.
 #[tokio::test(start_paused = true)]
 async fn a_replaced_pod_costs_two_requests_and_reports_once_a_second() {
     let (requests, _) = rolled_out(json!({})).await;
@@ -83,7 +84,8 @@ struct Batch {
     gone: i64,
 }
 
-/// The batches: deletions at one moment together, and evictions, which are sent one by one with nothing published in between.
+/// The batches: deletions at one moment together, and evictions, which are sent one by one with nothing
+/// published in between.
 fn batches(requests: &[Record], pods: &[String], verb: &str, subresource: Option<&str>) -> Vec<Batch> {
     let (mut published, mut left) = (10, 10);
     let mut seen: Vec<Batch> = Vec::new();
@@ -184,7 +186,8 @@ async fn an_unfinished_migration_costs_one_read_a_second_and_no_list() {
     let cluster = Cluster::start().await;
     let spec = json!({
         "replicas": 0, "selector": {"matchLabels": {"app": "web"}},
-        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web",
+        "image": "web:1"}]}},
     });
     let source: Deployment =
         serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap();
@@ -192,7 +195,8 @@ async fn an_unfinished_migration_costs_one_read_a_second_and_no_list() {
     let metadata =
         json!({"name": "web", "annotations": {"ordereddeployment.io/adopting": "deployments/web"}});
     let object = serde_json::from_value(json!({
-        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": metadata, "spec": spec,
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": metadata,
+        "spec": spec,
     }))
     .unwrap();
     cluster.deployments().create(&PostParams::default(), &object).await.unwrap();

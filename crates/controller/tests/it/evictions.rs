@@ -1,4 +1,5 @@
-//! `podDeletion: Evict`: the controller waits for refused evictions in order and with backoff, and names the budgets.
+//! `podDeletion: Evict`: the controller waits for refused evictions in order and with backoff, and names the
+//! budgets.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -131,7 +132,8 @@ async fn a_refused_eviction_is_retried_early_only_after_another_pod_becomes_read
     }
     let asked = evictions(&cluster, mark, false).len();
     assert!(asked <= 1, "{asked} in ten seconds");
-    // Without an event, the next attempt is up to half a minute away. (Blocked by the floor, the pod would be deleted.)
+    // Without an event, the next attempt is up to half a minute away. (Blocked by the floor, the pod would be
+    // deleted.)
     cluster.patch(json!({"spec": {"deletionOrder": {"unavailablePods": "InOrder"}}})).await;
     cluster.set_ready(&pods[2], false).await;
     cluster.pass(Duration::from_secs(1)).await;
@@ -185,7 +187,8 @@ async fn a_budget_that_was_counted_with_older_sizes_is_counted_again() {
     cluster.scale(3).await;
     cluster.until("it is scaled", |view| view.is_complete() && view.active().len() == 3).await;
     assert_eq!(evicted(&cluster, mark), pods[..2]);
-    // The new set has no pods, so the budget does not count it: the old set keeps its size, and nothing is evicted.
+    // The new set has no pods, so the budget does not count it: the old set keeps its size, and nothing is
+    // evicted.
     let mark = cluster.mark();
     cluster.set_image("web:2").await;
     cluster.until("it is refused", is_refused).await;
@@ -195,7 +198,8 @@ async fn a_budget_that_was_counted_with_older_sizes_is_counted_again() {
     assert_eq!(cluster.view().await.active().len(), 3);
 }
 
-/// A budget that counts between the writes of two sets expects too many pods. No node could be drained while the rollout is paused.
+/// A budget that counts between the writes of two sets expects too many pods. No node could be drained while
+/// the rollout is paused.
 #[tokio::test(start_paused = true)]
 async fn a_budget_that_was_counted_between_two_sizes_is_counted_again_in_a_pause() {
     let cluster = Cluster::start_with_quick_pods(Duration::from_millis(100)).await;

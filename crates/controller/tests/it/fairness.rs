@@ -22,7 +22,8 @@ const QPS: f64 = 400.0;
 /// The objects of the noisy namespace, and how often one of them is patched.
 const OBJECTS: usize = 100;
 const EVERY: Duration = Duration::from_millis(5);
-/// The objects of the quiet namespace: so many that none of them is changed so often that its own live reads wait.
+/// The objects of the quiet namespace: so many that none of them is changed so often that its own live reads
+/// wait.
 const QUIET: usize = 5;
 /// How often each of them is scaled down, and the time between two scale-downs.
 const IDLE: usize = 1;
@@ -37,7 +38,8 @@ async fn create(objects: &Api<OrderedDeployment>, name: &str, replicas: usize) {
     let labels = json!({"app": name});
     let containers = json!([{"name": "main", "image": "web:1"}]);
     let object = json!({
-        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": {"name": name},
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+        "metadata": {"name": name},
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": labels},
@@ -83,7 +85,8 @@ fn slow_down(cluster: &Cluster) -> Arc<Mutex<Vec<Instant>>> {
     deletes
 }
 
-/// Scales the quiet objects down in turn, so often. Returns the times from each scale-down to its DELETE, the longest at the end.
+/// Scales the quiet objects down in turn, so often. Returns the times from each scale-down to its DELETE, the
+/// longest at the end.
 async fn scale_down(
     cluster: &Cluster,
     deletes: &Mutex<Vec<Instant>>,

@@ -1,4 +1,5 @@
-//! Rules between a controller and the server: a test may delay a request, do something before it, change it, or answer it.
+//! Rules between a controller and the server: a test may delay a request, do something before it, change it,
+//! or answer it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

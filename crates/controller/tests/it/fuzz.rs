@@ -1,5 +1,5 @@
-//! Random specs and statuses: an object that the API server accepts can be decoded, and the validation in Rust accepts it
-//! too. `PROPTEST_CASES` raises the number of cases.
+//! Random specs and statuses: an object that the API server accepts can be decoded, and the validation in
+//! Rust accepts it too. `PROPTEST_CASES` raises the number of cases.
 
 use http::Request;
 use http_body_util::BodyExt;
@@ -14,13 +14,17 @@ const PATH: &str = "/apis/ordereddeployment.io/v1alpha1/namespaces/default/order
 
 /// Fields where the schema might accept a value of another type, or one out of range.
 const PLACES: &str = "\
-    /spec/replicas /spec/minReadySeconds /spec/progressDeadlineSeconds /spec/revisionHistoryLimit /spec/paused \
-    /spec/podDeletion /spec/podReplacementPolicy /spec/strategy /spec/strategy/type /spec/strategy/rollingUpdate \
+    /spec/replicas /spec/minReadySeconds /spec/progressDeadlineSeconds /spec/revisionHistoryLimit \
+    /spec/paused \
+    /spec/podDeletion /spec/podReplacementPolicy /spec/strategy /spec/strategy/type \
+    /spec/strategy/rollingUpdate \
     /spec/strategy/rollingUpdate/maxSurge /spec/strategy/rollingUpdate/maxUnavailable /spec/selector \
     /spec/selector/matchLabels /spec/selector/matchLabels/app /spec/selector/matchExpressions \
-    /spec/selector/matchExpressions/0/operator /spec/template /spec/template/metadata /spec/template/metadata/labels \
+    /spec/selector/matchExpressions/0/operator /spec/template /spec/template/metadata \
+    /spec/template/metadata/labels \
     /spec/template/metadata/labels/app /spec/template/metadata/annotations /spec/template/spec \
-    /spec/template/spec/containers /spec/template/spec/restartPolicy /spec/template/spec/activeDeadlineSeconds \
+    /spec/template/spec/containers /spec/template/spec/restartPolicy \
+    /spec/template/spec/activeDeadlineSeconds \
     /spec/deletionOrder /spec/deletionOrder/unavailablePods /spec/deletionOrder/nodePriorities \
     /spec/deletionOrder/nodePriorities/0 /spec/deletionOrder/nodePriorities/0/priority \
     /spec/deletionOrder/nodePriorities/0/deletionCost /spec/deletionOrder/nodePriorities/0/nodeSelector \
@@ -30,12 +34,15 @@ const PLACES: &str = "\
     /status/hold/point /status/hold/reason /status/passed /status/passed/0/resumedAt /status/passed/0/id \
     /status/rollout /status/rollout/points /status/rollout/points/0/id /status/rollout/points/0/limit \
     /status/rollout/scaling/reached /status/rollout/pause /status/rollout/revision /status/resumeRequested \
-    /status/conditions /status/conditions/0/status /status/conditions/0/lastUpdateTime /status/collisionCount \
+    /status/conditions /status/conditions/0/status /status/conditions/0/lastUpdateTime \
+    /status/collisionCount \
     /status/replicas /status/observedGeneration /status/selector /status/odd";
 
 fn value() -> impl Strategy<Value = Value> {
-    let words = "x web Always Never RollingUpdate Recreate Delete Evict InOrder In Exists True Before PausePoint 5 -1 0% \
-                 100% 101% 2147483647% 99999999999% -5% % 5 +5% 1e3% 9999-12-31T23:59:59Z 2030-01-01T00:00:00+99:99 \
+    let words = "x web Always Never RollingUpdate Recreate Delete Evict InOrder In Exists True Before \
+                 PausePoint 5 -1 0% \
+                 100% 101% 2147483647% 99999999999% -5% % 5 +5% 1e3% 9999-12-31T23:59:59Z \
+                 2030-01-01T00:00:00+99:99 \
                  2030-01-01T00:00:00,5z 0000-01-01T00:00:00Z 10000-01-01T00:00:00Z ٥%";
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -85,16 +92,21 @@ fn changes() -> impl Strategy<Value = Vec<(&'static str, Value)>> {
 fn sound() -> Value {
     let time = "2030-01-01T00:00:00Z";
     json!({
-        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": {"name": "web"},
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+        "metadata": {"name": "web"},
         "spec": {
             "replicas": 3,
-            "selector": {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "app", "operator": "Exists"}]},
+            "selector": {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "app",
+            "operator": "Exists"}]},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": "25%"}},
-            "deletionOrder": {"nodePriorities": [{"nodeSelector": {"matchLabels": {"pool": "x"}}, "priority": 5}]},
-            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+            "deletionOrder": {"nodePriorities": [{"nodeSelector": {"matchLabels": {"pool": "x"}},
+            "priority": 5}]},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c",
+            "image": "i"}]}},
         },
         "status": {
-            "hold": {"id": "p@1", "pod": "p", "podUID": "u", "point": "Before", "revision": 1, "reason": "PausePoint",
+            "hold": {"id": "p@1", "pod": "p", "podUID": "u", "point": "Before", "revision": 1,
+            "reason": "PausePoint",
                      "since": time, "replicas": 3, "limit": 1},
             "passed": [{"id": "q@1", "by": "Resume", "podUID": "v", "resumedAt": time}],
             "rollout": {"revision": 1, "templateHash": "x", "scaling": {"reached": 3},
@@ -188,7 +200,8 @@ proptest! {
     fn an_object_that_the_api_server_accepts_can_be_decoded_and_is_valid(
         all in proptest::collection::vec(changes(), 1..40)
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+            let runtime = builder.enable_all().start_paused(true).build().unwrap();
         let outcome = runtime.block_on(play(&all));
         prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
     }

@@ -40,7 +40,8 @@ async fn create(cluster: &Cluster, namespace: &str) {
     let set = json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"},
         "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": {
-            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main",
+            "image": "web:1"}]},
         }},
     });
     let set = serde_json::from_value(set).unwrap();
@@ -153,7 +154,8 @@ async fn a_new_leader_goes_on_within_its_lease_and_two_seconds() {
     first.abort();
     let took = replaces_after(&cluster, "default").await;
     assert!(took > Duration::from_secs(10) && took < Duration::from_secs(17), "{took:?}");
-    // A leader that ends releases the Lease. Its last statuses are shown late: they are not those of a built-in controller.
+    // A leader that ends releases the Lease. Its last statuses are shown late: they are not those of a
+    // built-in controller.
     let (_third, stopped) = oneshot::channel();
     cluster.start_replica(stopped);
     cluster.pass(START).await;
@@ -198,7 +200,8 @@ async fn all_wait_while_a_new_leader_of_kube_controller_manager_has_time_to_answ
     let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), "kube-system");
     let lease = |holder: &str| {
         json!({
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "kube-controller-manager"},
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "kube-controller-manager"},
             "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15},
         })
     };

@@ -8,7 +8,8 @@ use serde_json::json;
 
 use crate::cluster::{Cluster, View, names};
 
-/// Ten pods, priorities 5, 5, 3 and 0s, a pause point on the 3; the rollout in progress. Returns the pod with the pause point.
+/// Ten pods, priorities 5, 5, 3 and 0s, a pause point on the 3; the rollout in progress. Returns the pod with
+/// the pause point.
 async fn paused_at_the_third(cluster: &Cluster, side: &str) -> (String, Vec<String>) {
     let pods = names(&cluster.deployed(json!({})).await);
     for (pod, priority) in [(&pods[3], 5), (&pods[8], 5), (&pods[5], 3)] {
@@ -120,7 +121,8 @@ async fn an_unknown_annotation_has_one_warning_on_a_pod_and_on_the_object() {
     messages.sort();
     let unknown = |of: &str, key: &str, known: &str| {
         format!(
-            "{of}: the annotation ordereddeployment.io/{key} is unknown and has no effect: did you mean {known}?"
+            "{of}: the annotation ordereddeployment.io/{key} is unknown and has no effect: did you mean \
+             {known}?"
         )
     };
     assert_eq!(

@@ -79,7 +79,8 @@ fn lists(cluster: &Cluster, mark: usize, plural: &str, path: &str) -> (usize, us
     (selected, live.len() - selected)
 }
 
-/// Objects with so many pods each, and a controller that has observed all of them. Each page of a list of pods takes a second.
+/// Objects with so many pods each, and a controller that has observed all of them. Each page of a list of
+/// pods takes a second.
 async fn started(replicas: usize) -> Cluster {
     let cluster = Cluster::start().await;
     deploy_many(&cluster, MANY, replicas).await;

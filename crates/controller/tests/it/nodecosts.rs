@@ -1,4 +1,5 @@
-//! Deletion costs of plain Deployments by node. The scenarios show how they follow nodes and rules, and leave other clients' values.
+//! Deletion costs of plain Deployments by node. The scenarios show how they follow nodes and rules, and leave
+//! other clients' values.
 
 use std::time::Duration;
 
@@ -44,7 +45,10 @@ impl Bench {
         let web: Deployment = bench
             .create(json!({"metadata": {"name": "web", "labels": {"tier": "inference"}}, "spec": spec}))
             .await;
-        let owner = |kind: &str, name: &str, uid: Option<String>| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true}]);
+        let owner = |kind: &str, name: &str, uid: Option<String>| {
+            json!([{"apiVersion": "apps/v1",
+            "kind": kind, "name": name, "uid": uid, "controller": true}])
+        };
         let owners = owner("Deployment", "web", web.uid());
         let set: ReplicaSet = bench
             .create(json!({"metadata": {"name": "web-1", "ownerReferences": owners}, "spec": spec}))

@@ -55,7 +55,8 @@ async fn a_status_with_times_out_of_range_stops_no_other_rollout() {
     let status = json!({"status": {
         "conditions": [{"type": "Progressing", "status": "True", "reason": "x", "message": "y",
                         "lastTransitionTime": end, "lastUpdateTime": end}],
-        "hold": {"id": "p@1", "pod": "p", "podUID": "u", "point": "Before", "revision": 1, "reason": "PausePoint",
+        "hold": {"id": "p@1", "pod": "p", "podUID": "u", "point": "Before", "revision": 1,
+        "reason": "PausePoint",
                  "since": end, "until": end, "replicas": 1, "limit": 1},
         "passed": [{"id": "p@1", "resumedAt": end}],
     }});

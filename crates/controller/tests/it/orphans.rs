@@ -1,5 +1,6 @@
-//! An object deleted with orphan propagation while the garbage collector is slow: it marks the object, releases its
-//! dependents one by one, and then removes the object. The test plays the garbage collector, step by step.
+//! An object deleted with orphan propagation while the garbage collector is slow: it marks the object,
+//! releases its dependents one by one, and then removes the object. The test plays the garbage collector,
+//! step by step.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Plain Deployments under random users and random faults: which pods are deleted when, and that all ends as it was asked for.
+//! Plain Deployments under random users and random faults: which pods are deleted when, and that all ends as
+//! it was asked for.
 //!
 //! Each run has a seed. `PLAIN_RUNS` sets how many there are, and `PLAIN_SEED` the first one.
 

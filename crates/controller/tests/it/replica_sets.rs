@@ -25,7 +25,8 @@ async fn deployed(cluster: &Cluster) -> Vec<Pod> {
         "spec": {
             "replicas": 4, "selector": {"matchLabels": {"app": "web"}},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main",
+            "image": "web:1"}]}},
         },
     });
     deployments.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
@@ -138,7 +139,8 @@ async fn a_warning_of_a_malformed_annotation_begins_with_the_kind_that_has_it() 
         "metadata": {"name": "alone", "annotations": {"ordereddeployment.io/pause": "before"}},
         "spec": {
             "replicas": 1, "selector": {"matchLabels": {"app": "alone"}},
-            "template": {"metadata": {"labels": {"app": "alone"}}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}},
+            "template": {"metadata": {"labels": {"app": "alone"}}, "spec": {"containers": [{"name": "main",
+            "image": "web:1"}]}},
         },
     });
     sets(&cluster).create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();

@@ -114,7 +114,10 @@ async fn a_hundred_pods_roll_in_batches() {
 #[tokio::test(start_paused = true)]
 async fn old_pods_go_while_many_new_ones_are_created() {
     let cluster = Cluster::start().await;
-    let strategy = |surge: &str, unavailable: &str| json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}});
+    let strategy = |surge: &str, unavailable: &str| {
+        json!({"rollingUpdate": {"maxSurge": surge,
+        "maxUnavailable": unavailable}})
+    };
     cluster.deployed(json!({"replicas": 200, "strategy": strategy("1%", "0%")})).await;
     // The first updated pods show that the API server accepts the template.
     cluster.set_image("web:2").await;

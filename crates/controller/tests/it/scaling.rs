@@ -1,4 +1,5 @@
-//! Scaling: an annotation that was written before the change that needs it takes effect, however far the pod watch lags.
+//! Scaling: an annotation that was written before the change that needs it takes effect, however far the pod
+//! watch lags.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Templates that are spelled differently restart nothing, as with a Deployment: the API server normalizes them.
+//! Templates that are spelled differently restart nothing, as with a Deployment: the API server normalizes
+//! them.
 
 use std::time::Duration;
 
@@ -28,7 +29,8 @@ fn spellings() -> [Value; 4] {
         template(&json!({"resources": {"limits": {"cpu": "1000m"}}}), &json!({})),
         template(
             &json!({"imagePullPolicy": "IfNotPresent", "terminationMessagePath": "/dev/termination-log"}),
-            &json!({"restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst"}),
+            &json!({"restartPolicy": "Always", "terminationGracePeriodSeconds": 30,
+            "dnsPolicy": "ClusterFirst"}),
         ),
         template(&json!({"env": [], "command": null}), &json!({"tolerations": [], "volumes": []})),
         template(&json!({"tty": false}), &json!({"hostNetwork": false, "nodeSelector": {}})),

@@ -51,7 +51,8 @@ async fn an_unknown_field_reaches_the_pod() {
     let cluster = Cluster::start().await;
     let template = json!({
         "metadata": {"labels": {"app": "web"}, "annotations": {"team": "shop"}},
-        "spec": {"containers": [{"name": "main", "image": "web:1"}], "priorityClassName": "high", "hostname": "h"},
+        "spec": {"containers": [{"name": "main", "image": "web:1"}], "priorityClassName": "high",
+        "hostname": "h"},
     });
     let pods = cluster.deployed(json!({"replicas": 1, "template": template})).await;
     assert_eq!(pods[0].spec.as_ref().unwrap().hostname.as_deref(), Some("h"));

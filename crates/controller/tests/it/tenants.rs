@@ -29,13 +29,17 @@ async fn create(api: &Api<DynamicObject>, object: Value) -> Option<String> {
     api.create(&PostParams::default(), &object).await.unwrap().uid()
 }
 
-/// Forges pods and sets of every shape in a new namespace, with the UIDs of the victim's set and of its deployment.
+/// Forges pods and sets of every shape in a new namespace, with the UIDs of the victim's set and of its
+/// deployment.
 pub async fn attack(cluster: &Cluster, family: Family) {
     let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
     let namespace = serde_json::from_value(json!({"metadata": {"name": ATTACKER}})).unwrap();
     namespaces.create(&PostParams::default(), &namespace).await.unwrap();
     let (group, set_kind) = (family.api_version(), family.set_kind());
-    let owner = |kind: &str, name: &str, uid: &Option<String>| json!([{"apiVersion": group, "kind": kind, "name": name, "uid": uid, "controller": true}]);
+    let owner = |kind: &str, name: &str, uid: &Option<String>| {
+        json!([{"apiVersion": group, "kind": kind,
+        "name": name, "uid": uid, "controller": true}])
+    };
     let victim = &cluster.all_pods().await[0];
     let (labels, set) = (victim.labels(), &victim.owner_references()[0]);
     let deployment = api(cluster, "default", group, family.deployment_kind()).get("web").await.unwrap().uid();
@@ -78,7 +82,8 @@ pub async fn attack(cluster: &Cluster, family: Family) {
     create(&pods, json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod})).await;
 }
 
-/// The writes of the controller while the victim's object heals, is scaled down and rolled out, and the images of its pods at the end.
+/// The writes of the controller while the victim's object heals, is scaled down and rolled out, and the
+/// images of its pods at the end.
 async fn history(family: Family, is_attacked: bool) -> Vec<String> {
     let cluster = match family {
         Family::Ordered => Cluster::start().await,

@@ -184,7 +184,8 @@ async fn no_pod_is_created_in_a_set_that_does_not_select_it() {
     cluster.until("there are two", |view| view.is_complete() && view.available() == 2).await;
 }
 
-/// Changes of sets that come back without one field: they are reported, back off, and continue once the field is kept.
+/// Changes of sets that come back without one field: they are reported, back off, and continue once the field
+/// is kept.
 async fn set_changes_not_kept(
     cluster: Cluster,
     field: &'static str,

@@ -1,8 +1,9 @@
-//! How the API server is reached: the kubeconfig, proxies and connections, and credentials that are loaded again when they change.
+//! How the API server is reached: the kubeconfig, proxies and connections, and credentials that are loaded
+//! again when they change.
 //!
-//! The layers of requests are kube's. Made here is what kube does otherwise than client-go: Nagle's algorithm is off, connections have a
-//! keepalive, `NO_PROXY` is compared with the address of the cluster, and a refused credential is loaded again.
-//! `docs/internals/kube.md` lists these differences.
+//! The layers of requests are kube's. Made here is what kube does otherwise than client-go: Nagle's algorithm
+//! is off, connections have a keepalive, `NO_PROXY` is compared with the address of the cluster, and a
+//! refused credential is loaded again. `docs/internals/kube.md` lists these differences.
 
 use std::error::Error as StdError;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -33,18 +34,20 @@ use crate::client::error::with_causes;
 
 /// Files of credentials are read again after that long, as token files in client-go.
 const REREAD: Duration = Duration::from_secs(60);
-/// Credentials that the API server refuses, or that cannot be loaded, are loaded again, no more often than that.
+/// Credentials that the API server refuses, or that cannot be loaded, are loaded again, no more often than
+/// that.
 const AGAIN: Duration = Duration::from_secs(10);
 /// Credentials that are refused for that long, and were refused in the last [`RECENT`], are given up.
 const REFUSED: Duration = Duration::from_secs(180);
 const RECENT: Duration = Duration::from_secs(60);
-/// A connection without data is probed after that long, then every [`PROBES`], [`MISSING`] times: a dead one is closed after 45 s.
+/// A connection without data is probed after that long, then every [`PROBES`], [`MISSING`] times: a dead one
+/// is closed after 45 s.
 const IDLE: Duration = Duration::from_secs(30);
 const PROBES: Duration = Duration::from_secs(5);
 const MISSING: u32 = 3;
 
-/// The kubeconfig that the environment names: of the files in `$KUBECONFIG` those that exist, as kubectl does; without it,
-/// `~/.kube/config`.
+/// The kubeconfig that the environment names: of the files in `$KUBECONFIG` those that exist, as kubectl
+/// does; without it, `~/.kube/config`.
 ///
 /// # Errors
 /// No file exists, or one cannot be read or parsed.
@@ -61,8 +64,8 @@ pub fn kubeconfig() -> Result<Kubeconfig, KubeconfigError> {
     found.try_fold(Kubeconfig::default(), |all, path| all.merge(Kubeconfig::read_from(path)?))
 }
 
-/// The file of certificate authorities that this kubeconfig names for its current cluster. kube reads it once, unless the configuration
-/// names it in `root_cert_file`.
+/// The file of certificate authorities that this kubeconfig names for its current cluster. kube reads it
+/// once, unless the configuration names it in `root_cert_file`.
 #[must_use]
 pub fn authority_file(kubeconfig: &Kubeconfig) -> Option<PathBuf> {
     let current = kubeconfig.current_context.as_ref()?;
@@ -97,7 +100,8 @@ fn count(refusals: &watch::Sender<Option<Refusals>>, is_refused: bool) {
 }
 
 impl Credentials {
-    /// Waits until every request was refused for three minutes (401), though the credentials were loaded again.
+    /// Waits until every request was refused for three minutes (401), though the credentials were loaded
+    /// again.
     pub async fn refused(mut self) {
         loop {
             let Ok(refusals) = self.0.wait_for(Option::is_some).await.map(|refusals| *refusals) else {
@@ -117,11 +121,13 @@ impl Credentials {
     }
 }
 
-/// A client of this configuration. Its credentials are loaded again when their files change, and when the API server refuses them: a
-/// credential plugin is asked again, and a token that was revoked is replaced. The cluster and the user stay those of the configuration.
+/// A client of this configuration. Its credentials are loaded again when their files change, and when the API
+/// server refuses them: a credential plugin is asked again, and a token that was revoked is replaced. The
+/// cluster and the user stay those of the configuration.
 ///
 /// # Errors
-/// As those of `Client::try_from`: the configuration has no usable certificate, key, token or proxy. [`plainly`] has no secret in it.
+/// As those of `Client::try_from`: the configuration has no usable certificate, key, token or proxy.
+/// [`plainly`] has no secret in it.
 pub fn client(config: Config) -> kube::Result<(Client, Credentials)> {
     let namespace = config.default_namespace.clone();
     let current = Current {
@@ -215,7 +221,8 @@ impl Access {
     }
 }
 
-/// The message of an error of [`client`], without what a credential plugin printed or was given: that can be a secret.
+/// The message of an error of [`client`], without what a credential plugin printed or was given: that can be
+/// a secret.
 #[must_use]
 pub fn plainly(error: &kube::Error) -> String {
     match error {
@@ -252,7 +259,8 @@ fn build(mut config: Config) -> kube::Result<Client> {
     }
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
-    // Nagle's algorithm holds the first request of a connection back until the API server acknowledges the TLS handshake: 40 ms.
+    // Nagle's algorithm holds the first request of a connection back until the API server acknowledges the
+    // TLS handshake: 40 ms.
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(IDLE));
     tcp.set_keepalive_interval(Some(PROBES));
@@ -338,8 +346,8 @@ fn host_of(address: &Uri) -> &str {
     address.host().unwrap_or_default().trim_matches(['[', ']'])
 }
 
-/// The proxy to the cluster, as for kubectl: that of the kubeconfig, else that of the environment, but not to this machine. An error: its
-/// scheme is not supported.
+/// The proxy to the cluster, as for kubectl: that of the kubeconfig, else that of the environment, but not to
+/// this machine. An error: its scheme is not supported.
 fn proxy(config: &Config, environment: &Environment) -> kube::Result<Option<Intercept>> {
     // kube takes the proxy of the environment, too, whatever `NO_PROXY` says.
     let of_environment = environment.https.parse::<Uri>().ok();
@@ -361,8 +369,8 @@ fn proxy(config: &Config, environment: &Environment) -> kube::Result<Option<Inte
     Ok(Matcher::builder().https(https.as_str()).http(http.as_str()).no(none).build().intercept(cluster))
 }
 
-/// `NO_PROXY` for this cluster, in the words of the library: entries can have a port, and a domain that begins with a dot or `*.` is not
-/// that domain itself (`golang.org/x/net/http/httpproxy`).
+/// `NO_PROXY` for this cluster, in the words of the library: entries can have a port, and a domain that
+/// begins with a dot or `*.` is not that domain itself (`golang.org/x/net/http/httpproxy`).
 fn without_proxy(none: &str, host: &str, port: u16) -> String {
     let entries = none.split(',').map(str::trim).filter_map(|entry| {
         let (name, of_port) = match entry.rsplit_once(':') {
@@ -425,8 +433,10 @@ mod tests {
         let file = |cluster: serde_json::Value| {
             let kubeconfig = serde_json::json!({
                 "current-context": "b",
-                "clusters": [{"name": "a", "cluster": {"server": "https://a", "certificate-authority": "/a.crt"}}, {"name": "b", "cluster": cluster}],
-                "contexts": [{"name": "a", "context": {"cluster": "a"}}, {"name": "b", "context": {"cluster": "b"}}],
+                "clusters": [{"name": "a", "cluster": {"server": "https://a",
+                "certificate-authority": "/a.crt"}}, {"name": "b", "cluster": cluster}],
+                "contexts": [{"name": "a", "context": {"cluster": "a"}}, {"name": "b",
+                "context": {"cluster": "b"}}],
             });
             authority_file(&serde_json::from_value(kubeconfig).unwrap())
         };

@@ -41,8 +41,8 @@ impl Budget {
         &self.metadata.name
     }
 
-    /// Whether the budget counts an eviction of this pod that was not carried out. The disruption controller takes it back after two
-    /// minutes (`DeletionTimeout` in `pkg/controller/disruption/disruption.go`).
+    /// Whether the budget counts an eviction of this pod that was not carried out. The disruption controller
+    /// takes it back after two minutes (`DeletionTimeout` in `pkg/controller/disruption/disruption.go`).
     #[must_use]
     pub fn counts(&self, pod: &str) -> bool {
         self.status.disrupted_pods.contains_key(pod)

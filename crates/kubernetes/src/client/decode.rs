@@ -1,8 +1,9 @@
 //! Decodes objects so that an undecodable one does not hide the others.
 //!
-//! A list is one document: if decoding fails for one object, the watch shows no objects at all. So each object is first read as
-//! plain JSON, then repaired where the API server accepts values that cannot be decoded, and only then decoded. An object that
-//! still cannot be decoded is logged and treated as missing; the controller does not guess its content and does not act on it.
+//! A list is one document: if decoding fails for one object, the watch shows no objects at all. So each
+//! object is first read as plain JSON, then repaired where the API server accepts values that cannot be
+//! decoded, and only then decoded. An object that still cannot be decoded is logged and treated as missing;
+//! the controller does not guess its content and does not act on it.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -18,7 +19,8 @@ use serde_json::{Value, json};
 
 use crate::client::error::RequestError;
 
-/// The deepest nesting of an object. JSON is decoded only to a depth of 128, which a template with arbitrary fields can exceed.
+/// The deepest nesting of an object. JSON is decoded only to a depth of 128, which a template with arbitrary
+/// fields can exceed.
 const DEPTH: usize = 100;
 /// The depth at which an answer is cut: deeper than any object of [`DEPTH`] in a list, and
 /// less deep than the limit of the decoder.
@@ -128,8 +130,9 @@ fn metadata_only(value: &Value) -> Value {
 /// kubectl stores the whole object as it was applied, with its template, in this annotation.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Removes large fields that the controller does not read, and repairs values that API servers accept unchecked: times
-/// outside of the supported range. Writes patch single fields: what is removed here stays on the server.
+/// Removes large fields that the controller does not read, and repairs values that API servers accept
+/// unchecked: times outside of the supported range. Writes patch single fields: what is removed here stays on
+/// the server.
 fn sanitize(value: &mut Value) {
     let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     metadata.remove("managedFields");
@@ -156,8 +159,8 @@ fn log_undecodable<K: Resource>(metadata_only: &K, why: &str) {
     tracing::warn!(why, "cannot read {namespace}/{name}, and nothing is done for it");
 }
 
-/// The event of an owned object. An object that was known and cannot be decoded any more stays as it was known: if it
-/// counted as gone, all objects that it owns would count as gone too.
+/// The event of an owned object. An object that was known and cannot be decoded any more stays as it was
+/// known: if it counted as gone, all objects that it owns would count as gone too.
 pub fn decoded_or_known<K: Resource + Debug>(event: Event<Decoded<K>>) -> Option<Event<K>> {
     match event {
         Event::Apply(Decoded::Undecodable(metadata_only, why)) => {

@@ -48,7 +48,8 @@ impl RequestError {
         }
     }
 
-    /// How long the answer asks to wait before the next request. A budget that refuses an eviction has its own backoff.
+    /// How long the answer asks to wait before the next request. A budget that refuses an eviction has its
+    /// own backoff.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let Self::Answered(status) = self else { return None };
@@ -88,7 +89,8 @@ impl RequestError {
     /// Whether it refuses an object because of fields that the API server does not know.
     #[must_use]
     pub fn is_of_unknown_fields(&self) -> bool {
-        matches!(self, Self::Answered(status) if status.code == 400 && status.message.contains("strict decoding error"))
+        matches!(self, Self::Answered(status)
+            if status.code == 400 && status.message.contains("strict decoding error"))
     }
 
     /// Whether the object has another version or UID than the request names.
@@ -264,7 +266,8 @@ mod tests {
             RequestError::Answered(serde_json::from_value(status).unwrap())
         };
         let cause = |reason| json!({"causes": [{"reason": reason, "message": "The disruption budget web"}]});
-        let several = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        let several = "This pod has more than one PodDisruptionBudget, which the eviction subresource does \
+                       not support.";
         let table = [
             (named(429, cause("DisruptionBudget")), Some(Refusal::Named("The disruption budget web".into()))),
             (named(429, cause("Other")), None),

@@ -1,8 +1,9 @@
 //! The fence: a request starts only while this process is the leader and its lease is valid.
 //!
-//! A Lease is not a lock: a leader that was frozen continues after its lease has expired. So every request of a
-//! reconciliation passes the fence before it is sent, and none continues after the end of the lease, as renewed by then. A
-//! request that had passed the fence when the process froze carries a precondition or a fixed name.
+//! A Lease is not a lock: a leader that was frozen continues after its lease has expired. So every request of
+//! a reconciliation passes the fence before it is sent, and none continues after the end of the lease, as
+//! renewed by then. A request that had passed the fence when the process froze carries a precondition or a
+//! fixed name.
 //!
 //! A controller can have a second fence, which it opens and closes itself, for all namespaces or for one.
 

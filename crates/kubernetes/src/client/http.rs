@@ -23,17 +23,18 @@ use crate::health::{Health, watch_of};
 
 /// Longer than a watch may be idle (290 s and a margin): only a read of a dead connection times out.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
-/// How long a watch or a list waits for the beginning of its answer. An API server gives up requests that take longer.
+/// How long a watch or a list waits for the beginning of its answer. An API server gives up requests that
+/// take longer.
 const ANSWERS: Duration = Duration::from_secs(60);
-/// How long an answer may be silent. An API server sends a bookmark on each watch every minute; a proxy whose own connection to the API
-/// server is dead sends nothing. Kubernetes 1.20 sends no bookmark before the first event of the kind: then the watch is only opened more
-/// often.
+/// How long an answer may be silent. An API server sends a bookmark on each watch every minute; a proxy whose
+/// own connection to the API server is dead sends nothing. Kubernetes 1.20 sends no bookmark before the first
+/// event of the kind: then the watch is only opened more often.
 const SILENT: Duration = Duration::from_secs(150);
 /// The longest body of a failed request with `Retry-After` that is read, in bytes.
 const LONGEST_FAILURE: usize = 1024 * 1024;
 
-/// The client configuration of the controller. kube's own retries repeat a POST after a 503 or 504 that may have been
-/// processed: the controller repeats no write without a read before it.
+/// The client configuration of the controller. kube's own retries repeat a POST after a 503 or 504 that may
+/// have been processed: the controller repeats no write without a read before it.
 #[must_use]
 pub fn client_config(mut config: Config) -> Config {
     config.default_retry = false;
@@ -84,8 +85,8 @@ fn watched(request: &http::Request<Body>) -> (String, bool) {
     (resource, request.uri().query().is_some_and(|query| query.contains("watch=true")))
 }
 
-/// The same client for watches: it records when data last arrived on a watch, limits the wait for the beginning of an answer, and ends
-/// an answer that is silent for too long. The watch goes on where it ended.
+/// The same client for watches: it records when data last arrived on a watch, limits the wait for the
+/// beginning of an answer, and ends an answer that is silent for too long. The watch goes on where it ended.
 pub fn watching(client: &Client, metrics: &Arc<ClientMetrics>) -> Client {
     let (inner, metrics) = (client.clone(), Arc::clone(metrics));
     let service = service_fn(move |request: http::Request<Body>| {
@@ -135,8 +136,8 @@ pub fn reporting(client: &Client, health: &Health) -> Client {
     Client::new(service, client.default_namespace().to_owned())
 }
 
-/// Converts an answer with a `Retry-After` header into a `Status` with that wait. A request that the API server sheds under
-/// load has no `Status` at all (`Too many requests, please try again later.`).
+/// Converts an answer with a `Retry-After` header into a `Status` with that wait. A request that the API
+/// server sheds under load has no `Status` at all (`Too many requests, please try again later.`).
 async fn with_retry_after(answer: http::Response<Body>) -> Result<http::Response<Body>, BoxError> {
     let failed = answer.status().is_client_error() || answer.status().is_server_error();
     let header = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
@@ -166,8 +167,8 @@ pub(crate) fn user_agent() -> String {
     format!("{CONTROLLER}/{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The same client with the User-Agent of this controller, if a request has none yet. Values that are nested too deeply to be decoded are
-/// removed from answers.
+/// The same client with the User-Agent of this controller, if a request has none yet. Values that are nested
+/// too deeply to be decoded are removed from answers.
 #[must_use]
 pub fn with_user_agent(client: &Client) -> Client {
     let agent = HeaderValue::from_str(&user_agent()).ok();

@@ -1,8 +1,9 @@
 //! Limits: how many requests are sent per second, and how many are in flight.
 //!
-//! A token bucket as in client-go (`util/flowcontrol`), with tokio's clock, which tests can advance. Namespaces take turns: many
-//! requests of one do not delay those of another. Requests without a namespace, and Events, have turns as if they were one more.
-//! Not limited are watches, which would miss events, and the Lease and the probe, which must not wait.
+//! A token bucket as in client-go (`util/flowcontrol`), with tokio's clock, which tests can advance.
+//! Namespaces take turns: many requests of one do not delay those of another. Requests without a namespace,
+//! and Events, have turns as if they were one more. Not limited are watches, which would miss events, and the
+//! Lease and the probe, which must not wait.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,8 +25,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// More than a rollout needs, and less than overloads an API server. Each request in flight has a connection, and a
-    /// connection keeps its buffers: 100 KB and more after a long list.
+    /// More than a rollout needs, and less than overloads an API server. Each request in flight has a
+    /// connection, and a connection keeps its buffers: 100 KB and more after a long list.
     fn default() -> Self {
         Self { qps: 500.0, burst: 1000, in_flight: 100 }
     }
@@ -72,13 +73,15 @@ impl Limiter {
         Self(Arc::new(Kept { bucket, next: Permits::new(1), in_flight: Permits::new(in_flight), for_object }))
     }
 
-    /// How many requests one object may have in flight: a quarter, so that one object cannot block all others.
+    /// How many requests one object may have in flight: a quarter, so that one object cannot block all
+    /// others.
     #[must_use]
     pub fn for_object(&self) -> Arc<Semaphore> {
         Arc::new(Semaphore::new(self.0.for_object))
     }
 
-    /// Waits until a request of that namespace may be sent. It counts as in flight until the permit is dropped.
+    /// Waits until a request of that namespace may be sent. It counts as in flight until the permit is
+    /// dropped.
     pub async fn wait(&self, namespace: &Arc<str>) -> Option<Permit> {
         let permit = self.0.in_flight.acquire(namespace).await;
         self.wait_for_next(namespace).await;

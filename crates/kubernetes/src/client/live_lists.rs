@@ -1,8 +1,9 @@
 //! Live lists of sets and pods: read past the cache, and shared by the objects that wait for one.
 //!
-//! For each list with a label selector the API server reads the whole namespace. When many objects of one namespace wait
-//! for a list, one list without a selector serves all of them. A list serves only objects that asked before it began.
-//! [`Turns`] decides which list begins, and [`Shares`] which object gets which item; both do no I/O.
+//! For each list with a label selector the API server reads the whole namespace. When many objects of one
+//! namespace wait for a list, one list without a selector serves all of them. A list serves only objects that
+//! asked before it began. [`Turns`] decides which list begins, and [`Shares`] which object gets which item;
+//! both do no I/O.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,14 +16,16 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::client::error::RequestError;
 
-/// How many live lists of one kind are read at the same time. A list costs the API server as much as thousands of other requests: more
-/// of them at once make each one slower, until all of them time out.
+/// How many live lists of one kind are read at the same time. A list costs the API server as much as
+/// thousands of other requests: more of them at once make each one slower, until all of them time out.
 const LISTS: usize = 8;
-/// How many lists with a selector are read at the same time in one namespace. If more objects wait, one list serves them. It takes about
-/// as long as so many lists with a selector, since every object of the namespace is also encoded, sent and decoded.
+/// How many lists with a selector are read at the same time in one namespace. If more objects wait, one list
+/// serves them. It takes about as long as so many lists with a selector, since every object of the namespace
+/// is also encoded, sent and decoded.
 const SELECTED: usize = 2;
 
-/// The objects that match, and the version of the list. A shared list has each object once, however many wait for it.
+/// The objects that match, and the version of the list. A shared list has each object once, however many wait
+/// for it.
 pub type Listed<K> = (Vec<Arc<K>>, u64);
 
 /// Asks for live lists of one kind. [`LiveLister`] reads them.
@@ -65,7 +68,8 @@ pub trait Lists<K>: Sized {
     #[must_use]
     fn for_namespace(&self, namespace: &str) -> Self;
 
-    /// Reads the objects that match, if there is a selector, and passes on each of them. Returns the version of the list.
+    /// Reads the objects that match, if there is a selector, and passes on each of them. Returns the version
+    /// of the list.
     fn list(
         &self,
         namespace: &str,
@@ -166,7 +170,8 @@ impl<W> Default for Turns<W> {
 }
 
 impl<W> Turn<W> {
-    /// Whether a list may begin. More waiting objects than may have a list of their own wait until no list runs, and share the next.
+    /// Whether a list may begin. More waiting objects than may have a list of their own wait until no list
+    /// runs, and share the next.
     fn may_begin(&self) -> bool {
         !self.shared && (self.running == 0 || self.has_few())
     }
@@ -186,7 +191,8 @@ impl<W> Turns<W> {
         turn.waiting.push(waiter);
     }
 
-    /// The namespace of the list that begins now, if one may, and who it serves: one with its selector, or several without.
+    /// The namespace of the list that begins now, if one may, and who it serves: one with its selector, or
+    /// several without.
     fn begin(&mut self) -> Option<(Arc<str>, Vec<W>)> {
         if self.running == LISTS {
             return None;
@@ -218,8 +224,8 @@ impl<W> Turns<W> {
     }
 }
 
-/// Which objects are whose: the numbers of the selectors, by the keys and the values of their `matchLabels`. With a comparison of each
-/// object with each selector the work would be quadratic.
+/// Which objects are whose: the numbers of the selectors, by the keys and the values of their `matchLabels`.
+/// With a comparison of each object with each selector the work would be quadratic.
 struct Shares<'s>(BTreeMap<Vec<&'s str>, ByValues<'s>>);
 
 type ByValues<'s> = BTreeMap<Vec<&'s str>, Vec<(usize, &'s LabelSelector)>>;
@@ -358,7 +364,8 @@ mod tests {
             json!({"matchLabels": {"app": "web"}}),
             json!({"matchLabels": {"app": "api"}}),
             json!({"matchLabels": {"app": "web", "tier": "front"}}),
-            json!({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}),
+            json!({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier",
+                "operator": "DoesNotExist"}]}),
             json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "api"]}]}),
             json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}),
             json!({"matchLabels": {"app": "web"}}),

@@ -1,7 +1,7 @@
 //! Leader election: the decision. Pure functions of the observed Lease and the time.
 //!
-//! As in Kubernetes' client-go, the clocks of two machines are never compared: a lease expires when its record has not
-//! changed for its duration, by the clock of the observer. This module sends no requests.
+//! As in Kubernetes' client-go, the clocks of two machines are never compared: a lease expires when its
+//! record has not changed for its duration, by the clock of the observer. This module sends no requests.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Leader election with a Lease: the I/O for [`crate::leader::election`].
 //!
-//! Every write carries the version that was read; a conflict means that another candidate was faster. This module does not
-//! know what the leader does.
+//! Every write carries the version that was read; a conflict means that another candidate was faster. This
+//! module does not know what the leader does.
 
 use std::time::Duration;
 
@@ -40,7 +40,8 @@ pub struct Candidate {
     lease: Option<Lease>,
     /// When the last renewal that is known to be stored was sent.
     renewed: Instant,
-    /// The renewals since then: the time that they write, and when they were sent. Each of them may be stored.
+    /// The renewals since then: the time that they write, and when they were sent. Each of them may be
+    /// stored.
     tried: Vec<(MicroTime, Instant)>,
 }
 
@@ -51,8 +52,9 @@ impl std::fmt::Debug for Candidate {
 }
 
 impl Candidate {
-    /// A candidate with that identity, for the Lease `ordered-controller-manager` in that namespace. `health` is that of the
-    /// process: the candidate waits until it is synced and reports failures of the election to it.
+    /// A candidate with that identity, for the Lease `ordered-controller-manager` in that namespace. `health`
+    /// is that of the process: the candidate waits until it is synced and reports failures of the election to
+    /// it.
     #[must_use]
     pub fn new(
         client: &Client,
@@ -78,8 +80,8 @@ impl Candidate {
         }
     }
 
-    /// Runs `work` and reports on `leadership` when the candidate is the leader. The loss of leadership ends `work`, whose state may be
-    /// outdated: the result is `None`.
+    /// Runs `work` and reports on `leadership` when the candidate is the leader. The loss of leadership ends
+    /// `work`, whose state may be outdated: the result is `None`.
     pub async fn run_while_leading<T>(
         mut self,
         work: impl Future<Output = T>,
@@ -104,12 +106,13 @@ impl Candidate {
         }
     }
 
-    /// Waits until this candidate is the leader; then the fence is open. It does not run for election before every watch has
-    /// synced, or may not list nodes: a candidate with an empty cache must not take the lease from a warm standby.
+    /// Waits until this candidate is the leader; then the fence is open. It does not run for election before
+    /// every watch has synced, or may not list nodes: a candidate with an empty cache must not take the lease
+    /// from a warm standby.
     async fn acquire(&mut self) {
         self.health.synced_whole().await;
-        // An event of the watch only ends the wait; the decision reads the Lease again. Backoff keeps a failing watch from
-        // ending every wait at once.
+        // An event of the watch only ends the wait; the decision reads the Lease again. Backoff keeps a
+        // failing watch from ending every wait at once.
         let api = self.api.clone();
         let changes = patient("lease", || watcher::watch_object(api.clone(), CONTROLLER));
         futures::pin_mut!(changes);
@@ -189,7 +192,8 @@ impl Candidate {
                     break;
                 }
                 Err(error) => {
-                    // The conflict may come from our own renewal, whose answer was lost: the Lease is read at once.
+                    // The conflict may come from our own renewal, whose answer was lost: the Lease is read at
+                    // once.
                     let is_read_now = matches!(error.code(), Some(404 | 409)) && !was_read;
                     if !is_read_now {
                         tracing::warn!(%error, "failed to renew lease, retrying");
@@ -201,7 +205,8 @@ impl Candidate {
         self.fence.close();
     }
 
-    /// Writes the lease. If it is not known what is stored, reads it first. Returns whether this process holds it.
+    /// Writes the lease. If it is not known what is stored, reads it first. Returns whether this process
+    /// holds it.
     async fn renew(&mut self) -> Result<bool, RequestError> {
         if !self.tried.is_empty() {
             self.read().await?;

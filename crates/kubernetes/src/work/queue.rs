@@ -1,8 +1,9 @@
 //! The work queue: the deployments to reconcile, each at most once.
 //!
-//! As the work queue of client-go: a deployment that is added while it is reconciled waits until that reconciliation has ended, so
-//! that nothing happens twice at a time, and all events of the meantime are handled in one decision. An entry that no
-//! reconciliation blocks is taken at once. The queue has at most one entry per deployment, also on a standby, which takes none.
+//! As the work queue of client-go: a deployment that is added while it is reconciled waits until that
+//! reconciliation has ended, so that nothing happens twice at a time, and all events of the meantime are
+//! handled in one decision. An entry that no reconciliation blocks is taken at once. The queue has at most
+//! one entry per deployment, also on a standby, which takes none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -137,7 +138,8 @@ impl Queue {
                 let next = entries.take(now, self.0.coalesce);
                 self.measure(&entries);
                 let delayed = entries.by_time.first().map(|(at, _)| *at);
-                // Entries that are being reconciled are due already: the end of the reconciliation wakes this task.
+                // Entries that are being reconciled are due already: the end of the reconciliation wakes this
+                // task.
                 let due = entries.waiting.values().map(|(_, wait)| wait.due(self.0.coalesce));
                 (next, due.filter(|due| *due > now).chain(delayed).min())
             };
@@ -152,7 +154,8 @@ impl Queue {
         }
     }
 
-    /// A reconciliation of that deployment begins. Returns the time of the event that it is about, if it is about one.
+    /// A reconciliation of that deployment begins. Returns the time of the event that it is about, if it is
+    /// about one.
     pub fn begin(&self, deployment: &Named) -> Option<Instant> {
         let mut entries = self.entries();
         let wait = entries.taken.get_mut(&key(deployment)).and_then(Option::take)?;
@@ -162,7 +165,8 @@ impl Queue {
         wait.by_event.then_some(wait.since)
     }
 
-    /// A reconciliation of that deployment has ended, or never began. It is repeated after that time, if one is given.
+    /// A reconciliation of that deployment has ended, or never began. It is repeated after that time, if one
+    /// is given.
     pub fn done(&self, deployment: Named, requeue: Option<Duration>) {
         let mut entries = self.entries();
         let key = key(&deployment);

@@ -1,7 +1,7 @@
 //! Workers: they bound how many objects are reconciled at the same time.
 //!
-//! An object that waits for something that takes long does not occupy a worker. Namespaces take turns, and none occupies all
-//! workers.
+//! An object that waits for something that takes long does not occupy a worker. Namespaces take turns, and
+//! none occupies all workers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,8 +10,8 @@ use tokio::time::timeout;
 
 use crate::fair::{Permit, Permits};
 
-/// How long a reconciliation occupies a worker without a break. One that takes longer waits for the API server or
-/// for a webhook, and should not block others.
+/// How long a reconciliation occupies a worker without a break. One that takes longer waits for the API
+/// server or for a webhook, and should not block others.
 const WORKER_HOLD_TIME: Duration = Duration::from_secs(1);
 /// How many objects may wait for a live list without a worker. Each needs memory for its reconciliation.
 const WITHOUT_WORKER: usize = 1000;
@@ -38,8 +38,9 @@ impl Workers {
         Self { workers: Permits::new(count.max(1)), without: Permits::new(WITHOUT_WORKER) }
     }
 
-    /// Reconciles an object of that namespace with a worker, which it occupies for [`WORKER_HOLD_TIME`] at most; does nothing once
-    /// `shutdown` has ended. The future of a reconciliation is created only when a worker is free, which saves memory.
+    /// Reconciles an object of that namespace with a worker, which it occupies for [`WORKER_HOLD_TIME`] at
+    /// most; does nothing once `shutdown` has ended. The future of a reconciliation is created only when a
+    /// worker is free, which saves memory.
     pub async fn work<P: Future>(
         &self,
         namespace: Arc<str>,
@@ -68,8 +69,8 @@ impl Workers {
 }
 
 impl Worker {
-    /// Waits without a worker, and occupies one again before it returns, if it has occupied one before. If too many wait without a
-    /// worker, it keeps its worker.
+    /// Waits without a worker, and occupies one again before it returns, if it has occupied one before. If
+    /// too many wait without a worker, it keeps its worker.
     pub async fn free_during<T>(&self, wait: impl Future<Output = T>) -> T {
         let Some(_without) = self.without.try_acquire(&self.namespace) else { return wait.await };
         let occupied = self.occupy(None);

@@ -1,8 +1,8 @@
 //! Pause points of a plain Deployment: the hold, its end, and the pods that it keeps back.
 //!
-//! The Deployment controller counts. A hold sets `spec.paused`, so that it stops; whoever clears `spec.paused` resumes. Pods that the
-//! Deployment controller had already ordered away when the hold began stay until then. What it orders later is scaling, and is
-//! carried out.
+//! The Deployment controller counts. A hold sets `spec.paused`, so that it stops; whoever clears
+//! `spec.paused` resumes. Pods that the Deployment controller had already ordered away when the hold began
+//! stay until then. What it orders later is scaling, and is carried out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use crate::{Decision, Read, Record, Set, Snapshot, events, groups, history, hold
 /// The pods that wait for a pause point: for each set, by UID, how many and why.
 pub(super) type HeldBack = BTreeMap<Arc<str>, String>;
 
-/// What must be stored before any other write: the points that are seen, the end of a hold, and what later decisions read.
+/// What must be stored before any other write: the points that are seen, the end of a hold, and what later
+/// decisions read.
 pub(super) fn transition(inventory: &Inventory<'_>) -> Option<Decision> {
     if is_of_another_rollout(inventory) {
         return Some(record(OrderedDeploymentStatus::default()));
@@ -53,26 +54,30 @@ pub(super) fn invalid(snapshot: &Snapshot) -> Option<Violation> {
     Some(Violation { field: format!("metadata.annotations[{}]", annotation::PAUSE_POINTS), message })
 }
 
-/// Whether the stored state is that of a rollout to another template. A Deployment that is paused gets no set for a new one.
+/// Whether the stored state is that of a rollout to another template. A Deployment that is paused gets no set
+/// for a new one.
 fn is_of_another_rollout(inventory: &Inventory<'_>) -> bool {
     let Some(rollout) = &inventory.status.rollout else { return false };
     let Some(set) = inventory.current else {
-        // A set that somebody deletes in a hold ends no hold: the Deployment controller makes it again once it is resumed.
+        // A set that somebody deletes in a hold ends no hold: the Deployment controller makes it again once
+        // it is resumed.
         let exists = inventory.snapshot.sets.iter().any(|set| set.hash == rollout.template_hash);
         return inventory.status.hold.is_some() && !inventory.recreate() && exists;
     };
-    // An undo gives the set another revision. It also brings back the annotations of that time, with an older state.
+    // An undo gives the set another revision. It also brings back the annotations of that time, with an older
+    // state.
     let is_other = (rollout.template_hash.as_str(), rollout.revision) != (set.hash.as_str(), set.revision);
     let is_held = inventory.status.hold.is_some() && rollout.template_hash != set.hash;
     is_held || is_other || !is_begun(inventory)
 }
 
-/// Whether the Deployment controller has begun the rollout: it has given the set of the template the largest revision. Before that, a
-/// template of earlier has its revision of earlier, and a hold would be that of another rollout. Under Recreate it first scales the
-/// other sets to 0, before this set exists.
+/// Whether the Deployment controller has begun the rollout: it has given the set of the template the largest
+/// revision. Before that, a template of earlier has its revision of earlier, and a hold would be that of
+/// another rollout. Under Recreate it first scales the other sets to 0, before this set exists.
 fn is_begun(inventory: &Inventory<'_>) -> bool {
     let Some(set) = inventory.current else { return inventory.recreate() };
-    // The Deployment controller does not replace a revision that is no number, which is read as a negative one.
+    // The Deployment controller does not replace a revision that is no number, which is read as a negative
+    // one.
     set.revision < 0 || inventory.old_sets().all(|old| old.revision < set.revision)
 }
 
@@ -109,8 +114,8 @@ fn ended(inventory: &Inventory<'_>, hold: &Hold, by: Option<PassedBy>, why: &str
     Decision::Record(Record { status, events: vec![events::normal(reason::PAUSE_POINT_RESUMED, message)] })
 }
 
-/// The Deployment controller can change sizes once more after `spec.paused` is set: its cache lags too. A size that it did not change
-/// for another number of replicas is a step of the rollout, and its pods wait.
+/// The Deployment controller can change sizes once more after `spec.paused` is set: its cache lags too. A
+/// size that it did not change for another number of replicas is a step of the rollout, and its pods wait.
 fn with_sizes_ordered_meanwhile(inventory: &Inventory<'_>) -> Option<Decision> {
     let stored = inventory.status.rollout.as_ref()?;
     let ordered = stored.scaled_from.as_ref()?;
@@ -130,7 +135,8 @@ fn with_sizes_ordered_meanwhile(inventory: &Inventory<'_>) -> Option<Decision> {
     Some(record(status))
 }
 
-/// Whether the Deployment controller has changed the size of this set for another number of replicas since the hold began.
+/// Whether the Deployment controller has changed the size of this set for another number of replicas since
+/// the hold began.
 pub(super) fn is_scaled(set: &Set, rollout: &Rollout) -> bool {
     set.desired_replicas.is_some_and(|desired| desired != rollout.replicas)
 }
@@ -161,8 +167,9 @@ pub(super) fn kept_back<'c, 'a>(
     (goes, waiting(inventory, &waits, &what))
 }
 
-/// How many pods this old set gets under Recreate. The Deployment controller fills a paused Deployment up, and has not made its sets
-/// smaller again when a hold has just ended: pods that a rollout has deleted do not come back.
+/// How many pods this old set gets under Recreate. The Deployment controller fills a paused Deployment up,
+/// and has not made its sets smaller again when a hold has just ended: pods that a rollout has deleted do not
+/// come back.
 pub(super) fn wanted_of_old_set(inventory: &Inventory<'_>, set: &Set) -> i64 {
     let Some(rollout) = &inventory.status.rollout else { return size(set) };
     match &inventory.status.hold {
@@ -185,8 +192,8 @@ fn waiting_pods(set: &Set, hold: &Hold, rollout: &Rollout) -> i64 {
     (pods - ordered).max(0)
 }
 
-/// The pods of old sets that may go now, out of those that their sets have too many, given in order. The first decision is the hold,
-/// if a pause point is next.
+/// The pods of old sets that may go now, out of those that their sets have too many, given in order. The
+/// first decision is the hold, if a pause point is next.
 pub(super) fn ahead<'c, 'a>(
     inventory: &'c Inventory<'a>,
     of_old: Vec<&'c RankedPod<'a>>,
@@ -201,7 +208,8 @@ pub(super) fn ahead<'c, 'a>(
         .and_then(|(first, place)| Some((first, of_old.iter().position(|ranked| ranked.place >= place)?)));
     let Some((first, at)) = barrier else { return Ok((of_old, HeldBack::new())) };
     let id = &first.id;
-    // A change of `replicas` that the Deployment controller has not carried out yet is not a step of the rollout.
+    // A change of `replicas` that the Deployment controller has not carried out yet is not a step of the
+    // rollout.
     let is_scaling = inventory.old_sets().any(|set| set.replicas > 0 && is_behind(inventory, set));
     if at == 0 && !inventory.spec.paused && !is_scaling && is_begun(inventory) {
         return Err(Box::new(begin(inventory, first)));

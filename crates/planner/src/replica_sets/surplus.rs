@@ -37,9 +37,10 @@ pub(super) fn first_of_each<'c, 'a>(
     ranked_pods.iter().filter(|ranked| left.take(ranked)).collect()
 }
 
-/// The pods of old sets that are too many. The Deployment controller makes old sets smaller by their unavailable pods too, and expects
-/// that these go first: an available pod for which too few would be left is passed over if the set has an unavailable one behind it.
-/// None is passed over for a pod at or behind a pause point.
+/// The pods of old sets that are too many. The Deployment controller makes old sets smaller by their
+/// unavailable pods too, and expects that these go first: an available pod for which too few would be left is
+/// passed over if the set has an unavailable one behind it. None is passed over for a pod at or behind a
+/// pause point.
 pub(super) fn unavailable_at_the_floor<'c, 'a>(
     inventory: &'c Inventory<'a>,
     surplus: &BTreeMap<&str, i64>,

@@ -73,7 +73,8 @@ histories! {
             broken v1, abort, scale 20 => v1=18 v2=3
             delete 1 v2 => v1=19 v2=2
             scale 5 => v2=0";
-    // A complete rollout keeps no old set. Old pods serve still; then a user removes them, and only the set is left.
+    // A complete rollout keeps no old set. Old pods serve still; then a user removes them, and only the set
+    // is left.
     the_set_of_the_last_complete_revision_is_kept_whatever_the_history_limit:
         rolling(3, 1, 0, "") => "
             history 0, image v2 => sets=1

@@ -831,7 +831,8 @@ fn a_pause_counts_while_templates_cannot_be_compared() {
     cluster.play("=> v2=3 v3=0");
 }
 
-/// Four pods of a first release that does not get ready, and a canary of v2, which the next template replaces.
+/// Four pods of a first release that does not get ready, and a canary of v2, which the next template
+/// replaces.
 fn first_release_that_never_served() -> Cluster {
     let strategy = rolling(4, 1, 0, "canary after 1").deployment.spec.strategy.clone();
     let mut cluster = Cluster::new(&json!({"replicas": 4, "strategy": strategy}));

@@ -1,4 +1,5 @@
-//! A rollout that cannot reach its pause point: only unavailable pods at or behind the point could be deleted.
+//! A rollout that cannot reach its pause point: only unavailable pods at or behind the point could be
+//! deleted.
 
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::condition;

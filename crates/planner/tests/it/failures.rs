@@ -1,4 +1,5 @@
-//! Pods that fail, that are unschedulable, or that do not terminate: what waits for what, and what is reported.
+//! Pods that fail, that are unschedulable, or that do not terminate: what waits for what, and what is
+//! reported.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ fn rolling(replicas: i32, surge: i32, unavailable: i32) -> Value {
     json!({
         "replicas": replicas,
         "progressDeadlineSeconds": 100,
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge,
+        "maxUnavailable": unavailable}},
     })
 }
 

@@ -1,4 +1,5 @@
-//! A status that somebody else wrote: whoever may patch it can stop a rollout and pass its pause points, and nothing else.
+//! A status that somebody else wrote: whoever may patch it can stop a rollout and pass its pause points, and
+//! nothing else.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Specs at the ends of every range, extreme times, and forged statuses: a decision never panics, stays small, and follows
-//! the rules. `PROPTEST_CASES` raises the number of cases.
+//! Specs at the ends of every range, extreme times, and forged statuses: a decision never panics, stays
+//! small, and follows the rules. `PROPTEST_CASES` raises the number of cases.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,8 @@ fn amount() -> impl Strategy<Value = Value> {
     prop_oneof![
         3 => number().prop_map(Value::from),
         2 => (0..250_u32).prop_map(|percent| json!(format!("{percent}%"))),
-        1 => prop::sample::select(vec!["2147483647%", "99999999999999999999%", "0%", "00%", "100%", "%", "-5%", "٥%"])
+        1 => prop::sample::select(vec!["2147483647%", "99999999999999999999%", "0%", "00%", "100%", "%",
+        "-5%", "٥%"])
             .prop_map(Value::from),
     ]
 }
@@ -59,9 +60,8 @@ fn node_rule() -> impl Strategy<Value = Value> {
     ];
     let select = prop_oneof![
         (0_u8..4).prop_map(|pool| json!({"nodeSelector": {"matchLabels": {"pool": format!("n{pool}")}}})),
-        Just(
-            json!({"nodeSelector": {"matchExpressions": [{"key": "pool", "operator": "NotIn", "values": [""]}]}})
-        ),
+        Just(json!({"nodeSelector": {"matchExpressions": [{"key": "pool", "operator": "NotIn",
+                "values": [""]}]}})),
         Just(json!({"nodeSelector": {"matchExpressions": [{"key": "", "operator": "Exists"}]}})),
         any::<bool>().prop_map(|cordoned| json!({"unschedulable": cordoned})),
         any::<bool>().prop_map(|unassigned| json!({"unassigned": unassigned})),
@@ -77,7 +77,8 @@ fn node_rule() -> impl Strategy<Value = Value> {
 fn spec() -> impl Strategy<Value = Value> {
     let strategy = prop_oneof![
         5 => (amount(), amount()).prop_map(|(surge, unavailable)| {
-            json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}})
+            json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge,
+                "maxUnavailable": unavailable}})
         }),
         1 => Just(json!({"type": "Recreate"})),
         1 => Just(json!({})),
@@ -158,7 +159,8 @@ proptest! {
         for (number, spec) in specs.iter().enumerate() {
             let Some(changed) = with(&cluster.deployment, spec) else { continue };
             cluster.deployment = changed;
-            let template_is_plain = cluster.deployment.spec.template.value().pointer("/spec/containers/0/image").is_some();
+            let template = cluster.deployment.spec.template.value();
+                let template_is_plain = template.pointer("/spec/containers/0/image").is_some();
             if validate(&cluster.deployment.spec).is_empty() && template_is_plain {
                 cluster.set_image(&format!("v{number}"));
                 for _ in 0..12 {
@@ -168,7 +170,8 @@ proptest! {
                 }
             } else {
                 let snapshot = cluster.observed();
-                let decision = decide(&Snapshot { live: true, dry_run: DryRun::Accepted, ..snapshot.clone() });
+                let decision = decide(&Snapshot { live: true, dry_run: DryRun::Accepted,
+                    ..snapshot.clone() });
                 prop_assert!(is_small(&snapshot, &decision));
             }
         }
@@ -235,20 +238,7 @@ pub(crate) fn status() -> impl Strategy<Value = Value> {
     );
     let sizes = sizes.prop_map(|sizes: BTreeMap<String, i32>| json!(sizes)).boxed();
     let revision = prop_oneof![3 => 1..4_i64, 1 => any::<i64>()].boxed();
-    let hold = (
-        (pod.clone(), any::<bool>(), revision.clone()),
-        (time.clone(), proptest::option::of(time.clone()), proptest::option::of(any::<bool>()), number(), sizes.clone()),
-        proptest::option::weighted(0.3, (prop::sample::select(vec!["point-0", "point-1", "x"]), amount())),
-    )
-        .prop_map(|((pod, before, revision), (since, until, deleted, replicas, sizes), declared)| {
-            json!({
-                "declared": declared.map(|(name, number)| json!({"name": name, "afterUpdated": number})),
-                "id": format!("POD{pod}@{revision}"), "pod": format!("POD{pod}"), "podUID": format!("UID{pod}"),
-                "point": if before { "Before" } else { "After" }, "revision": revision,
-                "since": since, "until": until,
-                "deleted": deleted, "replicas": replicas, "sizes": sizes,
-            })
-        });
+    let hold = hold(&time, &pod, &revision, &sizes);
     let hash = prop::sample::select(vec!["HASH0", "HASH1", "HASH2", "HASH3", "other"]);
     let pause = (number(), sizes.clone())
         .prop_map(|(replicas, sizes)| json!({"replicas": replicas, "sizes": sizes}))
@@ -262,10 +252,12 @@ pub(crate) fn status() -> impl Strategy<Value = Value> {
         proptest::option::weighted(0.3, pause.clone()),
     )
         .prop_map(|((revision, hash, replicas, completed), scaled_from, from, suspended)| {
-            json!({"revision": revision, "templateHash": hash, "replicas": replicas, "scaledFrom": scaled_from,
+            json!({"revision": revision, "templateHash": hash, "replicas": replicas,
+                "scaledFrom": scaled_from,
                    "from": from, "suspended": suspended, "completed": completed})
         });
-    let aborted = (revision.clone(), revision.clone(), hash, time.clone()).prop_map(|(revision, to, hash, at)| {
+    let aborted = (revision.clone(), revision.clone(), hash, time.clone());
+    let aborted = aborted.prop_map(|(revision, to, hash, at)| {
         json!({"revision": revision, "to": to, "templateHash": hash, "at": at, "reason": "x"})
     });
     let point =
@@ -287,33 +279,85 @@ pub(crate) fn status() -> impl Strategy<Value = Value> {
         (pod, time.clone()).prop_map(|(pod, at)| json!({"podUID": format!("UID{pod}"), "resumedAt": at}));
     let resume =
         prop::sample::select(vec!["POD0@2", "POD1@2", "*@2", "*@9223372036854775807", "*", "@", "", "UID0"]);
-    let condition = (
-        prop::sample::select(vec!["Progressing", "Available", "Held", "Stalled", "Complete", "Odd"]),
-        prop::sample::select(vec!["True", "False", "Unknown"]),
-        prop::sample::select(vec!["ProgressDeadlineExceeded", "RolloutHeld", "NewReplicaSetAvailable", "x", ""]),
-        time,
-    )
-        .prop_map(|(type_, status, reason, time)| {
-            json!({"type": type_, "status": status, "reason": reason, "message": "", "lastTransitionTime": time,
-                   "lastUpdateTime": time})
-        });
+    let condition = condition(time);
     let often = |strategy: BoxedStrategy<Value>| proptest::option::of(strategy);
     (
-        (often(hold.boxed()), often(rollout.boxed()), proptest::collection::vec(passed, 0..2)),
+        (often(hold), often(rollout.boxed()), proptest::collection::vec(passed, 0..2)),
         (often(resume.prop_map(Value::from).boxed()), often(pause.boxed())),
-        (often(aborted.boxed()), often(points.prop_map(Value::from).boxed()), often(blocked.boxed()), often(history.boxed())),
+        (
+            often(aborted.boxed()),
+            often(points.prop_map(Value::from).boxed()),
+            often(blocked.boxed()),
+            often(history.boxed()),
+        ),
         (proptest::option::weighted(0.2, revision.clone()), proptest::option::weighted(0.2, revision)),
-        (proptest::collection::vec(condition, 0..3), proptest::collection::vec(proptest::option::of(number()), 7)),
+        (
+            proptest::collection::vec(condition, 0..3),
+            proptest::collection::vec(proptest::option::of(number()), 7),
+        ),
     )
-        .prop_map(|((hold, rollout, passed), (resume, pause), (aborted, points, blocked, history), (abort, retry), (conditions, counts))| {
+        .prop_map(|(begun, (resume, pause), ended, (abort, retry), (conditions, counts))| {
+            let ((hold, rollout, passed), (aborted, points, blocked, history)) = (begun, ended);
             json!({
                 "aborted": aborted, "passedPoints": points, "blocked": blocked, "history": history,
                 "abortRequested": abort, "retryRequested": retry,
                 "hold": hold, "rollout": rollout, "passed": passed, "resumeRequested": resume, "pause": pause,
                 "conditions": conditions, "replicas": counts[0], "updatedReplicas": counts[1],
                 "readyReplicas": counts[2], "availableReplicas": counts[3], "unavailableReplicas": counts[4],
-                "terminatingReplicas": counts[5], "collisionCount": counts[6], "observedGeneration": counts[0],
+                "terminatingReplicas": counts[5], "collisionCount": counts[6],
+                "observedGeneration": counts[0],
             })
+        })
+}
+
+/// A forged hold, with the fields of earlier versions.
+fn hold(
+    time: &(impl Strategy<Value = &'static str> + Clone + 'static),
+    pod: &(impl Strategy<Value = &'static str> + Clone + 'static),
+    revision: &BoxedStrategy<i64>,
+    sizes: &BoxedStrategy<Value>,
+) -> BoxedStrategy<Value> {
+    (
+        (pod.clone(), any::<bool>(), revision.clone()),
+        (
+            time.clone(),
+            proptest::option::of(time.clone()),
+            proptest::option::of(any::<bool>()),
+            number(),
+            sizes.clone(),
+        ),
+        proptest::option::weighted(0.3, (prop::sample::select(vec!["point-0", "point-1", "x"]), amount())),
+    )
+        .prop_map(|((pod, before, revision), (since, until, deleted, replicas, sizes), declared)| {
+            json!({
+                "declared": declared.map(|(name, number)| json!({"name": name, "afterUpdated": number})),
+                "id": format!("POD{pod}@{revision}"), "pod": format!("POD{pod}"),
+                "podUID": format!("UID{pod}"),
+                "point": if before { "Before" } else { "After" }, "revision": revision,
+                "since": since, "until": until,
+                "deleted": deleted, "replicas": replicas, "sizes": sizes,
+            })
+        })
+        .boxed()
+}
+
+/// A forged condition.
+fn condition(time: impl Strategy<Value = &'static str>) -> impl Strategy<Value = Value> {
+    (
+        prop::sample::select(vec!["Progressing", "Available", "Held", "Stalled", "Complete", "Odd"]),
+        prop::sample::select(vec!["True", "False", "Unknown"]),
+        prop::sample::select(vec![
+            "ProgressDeadlineExceeded",
+            "RolloutHeld",
+            "NewReplicaSetAvailable",
+            "x",
+            "",
+        ]),
+        time,
+    )
+        .prop_map(|(type_, status, reason, time)| {
+            json!({"type": type_, "status": status, "reason": reason, "message": "",
+                "lastTransitionTime": time, "lastUpdateTime": time})
         })
 }
 

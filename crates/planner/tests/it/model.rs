@@ -1,5 +1,5 @@
-//! A [`SimulatedCluster`] whose scheduler and kubelets act when `tick` is called, and whose API server refuses what a test
-//! asks for. The oracle checks every decision before it is applied.
+//! A [`SimulatedCluster`] whose scheduler and kubelets act when `tick` is called, and whose API server
+//! refuses what a test asks for. The oracle checks every decision before it is applied.
 
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
@@ -386,7 +386,8 @@ impl Cluster {
         act
     }
 
-    /// A disruption budget adds up the sizes of the sets that have pods: no size moves from a set with pods to one without.
+    /// A disruption budget adds up the sizes of the sets that have pods: no size moves from a set with pods
+    /// to one without.
     fn check_counted(&self, act: &Act) {
         let has_pods = |uid: &str| self.pods.iter().any(|pod| *pod.set == *uid && !pod.finished);
         let creates = |hash: &str| act.creates.iter().any(|create| create.hash == hash);
@@ -477,8 +478,8 @@ impl Cluster {
         panic!("it does not settle: {:#?}", self.status());
     }
 
-    /// Decides, and advances the time only to the next action of a kubelet, or to the requeue time of the last act: without
-    /// a requeue time there is no further decision.
+    /// Decides, and advances the time only to the next action of a kubelet, or to the requeue time of the
+    /// last act: without a requeue time there is no further decision.
     pub(crate) fn settle_when_asked(&mut self) {
         let mut quiet = 0;
         for _ in 0..3000 {

@@ -1,11 +1,12 @@
 //! A history as text: what happens and what is found, a line at a time.
 //!
-//! A line is `deed, deed => fact fact`. Its deeds happen before the controller decides again. Then the controller decides until
-//! nothing is left to do, unless the last deed of the line is one of [`PACE`]. Then the facts hold.
+//! A line is `deed, deed => fact fact`. Its deeds happen before the controller decides again. Then the
+//! controller decides until nothing is left to do, unless the last deed of the line is one of [`PACE`]. Then
+//! the facts hold.
 //!
-//! Pods are chosen by `all`, by `#2` (the third one, from the oldest), or by a number, an image and a node, of which each can be
-//! missing: `2 v1 on n0`. The node `-` is none. A pause point is `canary after 1`, `half after 50% for 10m`,
-//! `gate before priority 0`, `gate before pool n1`, or `zones between pool`.
+//! Pods are chosen by `all`, by `#2` (the third one, from the oldest), or by a number, an image and a node,
+//! of which each can be missing: `2 v1 on n0`. The node `-` is none. A pause point is `canary after 1`, `half
+//! after 50% for 10m`, `gate before priority 0`, `gate before pool n1`, or `zones between pool`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use crate::model::{Cluster, Compares};
 /// The deeds after which a line goes on without more decisions.
 const PACE: [&str; 6] = ["begin", "rest", "step", "unseen", "until", "wake"];
 
-/// Tests of which each plays each of its histories from each of its starts: `name: start, start => history | history;`.
+/// Tests of which each plays each of its histories from each of its starts: `name: start, start => history |
+/// history;`.
 macro_rules! histories {
     ($($name:ident: $($($start:expr),+ => $($history:literal)|+),+;)+) => {$(
         #[test]
@@ -316,7 +318,8 @@ impl Cluster {
         holds
     }
 
-    /// Whether a fact holds: a word, or a key with a value, as `v1=3`, `held=canary@2` or `Stalled=InvalidSpec`.
+    /// Whether a fact holds: a word, or a key with a value, as `v1=3`, `held=canary@2` or
+    /// `Stalled=InvalidSpec`.
     pub(crate) fn is(&self, fact: &str) -> bool {
         let status = self.status();
         let Some(at) = fact.find(['=', '<', '>']) else {
@@ -349,8 +352,8 @@ impl Cluster {
         }
     }
 
-    /// Whether that is the id of a pause point: of the pod that was marked last, of that name, with that beginning before a `*`, or
-    /// exactly if it has an `@`.
+    /// Whether that is the id of a pause point: of the pod that was marked last, of that name, with that
+    /// beginning before a `*`, or exactly if it has an `@`.
     fn is_at(&self, id: &str, point: &str) -> bool {
         let name = id.rsplit_once('@').map_or(id, |(name, _)| name);
         match point {

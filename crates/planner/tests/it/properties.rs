@@ -131,7 +131,8 @@ pub(crate) fn happening() -> impl Strategy<Value = Happening> {
         2 => (1u8..5).prop_map(Happening::Image),
         2 => (0i32..15).prop_map(Happening::Replicas),
         1 => any::<bool>().prop_map(Happening::Paused),
-        4 => (0usize..15, proptest::option::of(-3i32..4)).prop_map(|(pod, value)| Happening::Priority(pod, value)),
+        4 => (0usize..15, proptest::option::of(-3i32..4)).prop_map(|(pod, value)| Happening::Priority(pod,
+        value)),
         4 => (0usize..15, point()).prop_map(|(pod, point)| Happening::Point(pod, point)),
         2 => (0usize..15).prop_map(Happening::Unready),
         2 => (0usize..15).prop_map(Happening::Ready),
@@ -184,7 +185,8 @@ pub(crate) fn spec() -> impl Strategy<Value = Value> {
             let strategy = if recreate {
                 json!({"type": "Recreate"})
             } else {
-                json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}})
+                json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge,
+                    "maxUnavailable": unavailable}})
             };
             let mut strategy = serde_json::from_value(strategy).unwrap();
             if let Some(points) = points {

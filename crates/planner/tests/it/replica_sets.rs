@@ -1,4 +1,5 @@
-//! Decisions about the ReplicaSets of a plain Deployment. A stand-in for the Deployment controller sets their sizes.
+//! Decisions about the ReplicaSets of a plain Deployment. A stand-in for the Deployment controller sets their
+//! sizes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +29,8 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// A Deployment of the template `v1`, with its ReplicaSet and that many ready pods, named `web-v1-0001` and so on.
+    /// A Deployment of the template `v1`, with its ReplicaSet and that many ready pods, named `web-v1-0001`
+    /// and so on.
     fn new(replicas: i32, strategy: &Value) -> Self {
         let object = json!({
             "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
@@ -36,7 +38,8 @@ impl Cluster {
             "spec": {
                 "replicas": replicas, "strategy": strategy,
                 "selector": {"matchLabels": {"app": "web"}},
-                "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "v1"}]}},
+                "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web",
+                "image": "v1"}]}},
             },
         });
         let now = Timestamp::from_second(1_700_000_000).unwrap();
@@ -113,7 +116,8 @@ impl Cluster {
         nodes.map(|(name, node)| (Arc::clone(name), Some(node.clone()))).collect()
     }
 
-    /// Applies one decision. Deleted pods are gone and created pods ready at once. Returns whether anything changed.
+    /// Applies one decision. Deleted pods are gone and created pods ready at once. Returns whether anything
+    /// changed.
     fn step(&mut self) -> bool {
         match decide_sets(&self.snapshot()) {
             Decision::Read(Read::Live) => {
@@ -237,8 +241,9 @@ fn rollout() -> Cluster {
 }
 
 impl Cluster {
-    /// Plays a history, with the lines and the pods of `play.rs`. `size v1 6` is the Deployment controller's, and `scale 5 v1 3` is after a
-    /// change of `replicas`; `image v2` makes a set, and `template v2` does not.
+    /// Plays a history, with the lines and the pods of `play.rs`. `size v1 6` is the Deployment controller's,
+    /// and `scale 5 v1 3` is after a change of `replicas`; `image v2` makes a set, and `template v2` does
+    /// not.
     #[track_caller]
     fn play(&mut self, history: &str) -> &mut Self {
         for line in history.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -312,8 +317,8 @@ histories! {
         rollout() => "
             size v1 6, size v2 5, step => v1=6 v2=1
             step => v1=6 v2=5";
-    // The Deployment controller fills the paused Deployment up; deleted pods do not come back, but a user scales it up. It has not made the
-    // set smaller again when the hold ends.
+    // The Deployment controller fills the paused Deployment up; deleted pods do not come back, but a user
+    // scales it up. It has not made the set smaller again when the hold ends.
     under_recreate_a_pause_point_holds_before_the_new_set_exists:
         recreate() => "
             mark before #2, template v2, size v1 0 => deleted=2 held=before
@@ -322,7 +327,8 @@ histories! {
             lose last, lose last, unseen => v1=4
             resume => v1=4 unpaused
             size v1 0 => v1=0";
-    // The Deployment controller fills the paused Deployment up with its newest set. At the end of the hold the old pods go first.
+    // The Deployment controller fills the paused Deployment up with its newest set. At the end of the hold
+    // the old pods go first.
     under_recreate_no_new_pod_runs_beside_old_ones_in_a_pause:
         recreate() => "
             mark before #2, image v2, size v1 0 => held=before
@@ -471,7 +477,8 @@ fn after_its_pod_the_deployment_is_paused() {
 
 #[test]
 fn at_the_floor_an_unavailable_old_pod_goes_before_an_available_one_of_a_higher_priority() {
-    // The Deployment controller takes the unavailable pod away first, as it expects. Never past a pause point.
+    // The Deployment controller takes the unavailable pod away first, as it expects. Never past a pause
+    // point.
     for (marks, gone, pace) in [("unseen", 7, "step"), ("mark before #3, unseen", 0, "rest")] {
         let mut cluster = prioritized(10, &json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}));
         let first = cluster.pod(gone).name.clone();
@@ -524,7 +531,8 @@ fn lost_pods_are_replaced_before_a_pause_is_stored() {
 fn scaling_goes_on_while_paused_and_the_held_pod_goes_last() {
     let mut cluster = rollout();
     let old = cluster.names("web-v1");
-    // 10 → 5: the Deployment controller halves the sets. Two old pods still wait, and the held pod is passed over.
+    // 10 → 5: the Deployment controller halves the sets. Two old pods still wait, and the held pod is passed
+    // over.
     cluster.play(
         "mark before #2, size v2 2, size v1 6 => v1=8 v2=2
          scale 5 v1 3 v2 1 => v1=5 v2=1",
@@ -724,7 +732,8 @@ fn check(snapshot: &Snapshot, decision: &Decision) {
             act.creates.iter().filter(|create| create.hash == set.hash).map(|create| create.count).sum();
         assert!(pods.len() + created <= size.max(pods.len()), "more pods are created than the set misses");
         let priority = |pod: &Pod| pod.facts.priority.unwrap_or(0);
-        // Nothing stays that has a higher priority than a pod of the same set that goes, but for the held pod.
+        // Nothing stays that has a higher priority than a pod of the same set that goes, but for the held
+        // pod.
         let stays = pods.iter().filter(|pod| !deleted.contains(&*pod.facts.uid));
         let stays = stays.filter(|pod| hold.is_none_or(|hold| *hold.pod_uid != *pod.facts.uid));
         let most = stays.map(|pod| priority(pod)).max();
@@ -829,7 +838,9 @@ proptest! {
                     if let Some(pod) = cluster.simulated.pods.get_mut(pod) { pod.point = point; }
                 }
                 Happening::Priority(pod, priority) => {
-                    if let Some(pod) = cluster.simulated.pods.get_mut(pod) { pod.facts.priority = Some(priority); }
+                    if let Some(pod) = cluster.simulated.pods.get_mut(pod) {
+                    pod.facts.priority = Some(priority);
+                }
                 }
                 Happening::Lost(pod) => {
                     if pod < cluster.simulated.pods.len() { cluster.simulated.pods.remove(pod); }

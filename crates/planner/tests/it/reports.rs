@@ -14,7 +14,8 @@ fn rolling(replicas: i32, surge: i32, unavailable: i32) -> Value {
         "replicas": replicas,
         "progressDeadlineSeconds": 100,
         "minReadySeconds": 0,
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge,
+        "maxUnavailable": unavailable}},
     })
 }
 

@@ -225,7 +225,8 @@ fn neither_floor_counts_surplus_pods_deleted_in_the_same_decision() {
          scale 3 => v1=2 v2=3",
     );
     assert_eq!(cluster.deleted.last().unwrap().1, Purpose::Scale);
-    // The number of unready old pods: the last one, which only the second floor counts; all, so that only the second floor binds.
+    // The number of unready old pods: the last one, which only the second floor counts; all, so that only the
+    // second floor binds.
     for (unready, left) in [("#3", 3), ("#0 #1 #2 #3", 2)] {
         let mut cluster = rolling(4, 4, 0, "");
         cluster.play(&format!("priorities 4 3 2 1, unready {unready}, broken v2, image v2, rest"));

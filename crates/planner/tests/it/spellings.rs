@@ -1,4 +1,5 @@
-//! Templates with different spellings: which belong to one revision, when the API server is asked, and what waits for its answer.
+//! Templates with different spellings: which belong to one revision, when the API server is asked, and what
+//! waits for its answer.
 
 use ordereddeployment_api::{ConditionStatus, PausePoint, names::condition, names::reason};
 use ordereddeployment_planner::ComparisonResult;

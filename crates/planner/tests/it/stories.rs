@@ -1,4 +1,5 @@
-//! Short histories with a known end: each tells one rule of pause points. Beside each is what happened before there was that rule.
+//! Short histories with a known end: each tells one rule of pause points. Beside each is what happened before
+//! there was that rule.
 
 use ordereddeployment_api::names::reason;
 use serde_json::json;

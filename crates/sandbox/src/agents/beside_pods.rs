@@ -1,5 +1,5 @@
-//! The shared part of agents that read pods and objects of one other kind. They start to watch pods when one of these
-//! objects requires it. This module does not decide or write anything.
+//! The shared part of agents that read pods and objects of one other kind. They start to watch pods when one
+//! of these objects requires it. This module does not decide or write anything.
 
 use std::fmt::Debug;
 use std::future::Future;

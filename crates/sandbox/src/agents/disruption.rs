@@ -1,7 +1,7 @@
 //! Updates the status of PodDisruptionBudgets, which the API server reads on evictions.
 //!
-//! It counts pods and reads the scale of their controllers. It never evicts pods, and it watches pods only if there is
-//! a budget.
+//! It counts pods and reads the scale of their controllers. It never evicts pods, and it watches pods only if
+//! there is a budget.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

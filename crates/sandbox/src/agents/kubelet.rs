@@ -1,8 +1,8 @@
 //! Kubelets that run no containers: they report the status of a kubelet after a delay.
 //!
-//! A container whose image name contains `broken` runs but never becomes ready. One with `crash` in the name restarts
-//! repeatedly. A pod with an image name that contains `refused` is rejected, as by a node without capacity. The
-//! kubelets never create or evict pods.
+//! A container whose image name contains `broken` runs but never becomes ready. One with `crash` in the name
+//! restarts repeatedly. A pod with an image name that contains `refused` is rejected, as by a node without
+//! capacity. The kubelets never create or evict pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -190,7 +190,8 @@ impl Worker {
                 condition("Ready", Err(&message), &at),
                 condition("ContainersReady", Err(&message), &at),
             ],
-            "containerStatuses": self.containers(|_| json!({"waiting": {"reason": "ContainerCreating"}}), |_| false, 0),
+            "containerStatuses": self.containers(|_| json!({"waiting": {"reason": "ContainerCreating"}}),
+            |_| false, 0),
         })
     }
 
@@ -210,7 +211,8 @@ impl Worker {
         let ready_now = if unready.is_empty() { Ok(()) } else { Err(message.as_str()) };
         let state = |image: &str| {
             if crashing(image) {
-                json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}})
+                json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting failed \
+                     container"}})
             } else {
                 json!({"running": {"startedAt": at}})
             }

@@ -1,7 +1,8 @@
-//! The components of a cluster besides the API server: nodes, a scheduler, kubelets, the controller of disruption
-//! budgets, taint-based eviction, and a garbage collector.
+//! The components of a cluster besides the API server: nodes, a scheduler, kubelets, the controller of
+//! disruption budgets, taint-based eviction, and a garbage collector.
 //!
-//! They are ordinary clients and use no internal interface of the sandbox, so they also work with a real API server.
+//! They are ordinary clients and use no internal interface of the sandbox, so they also work with a real API
+//! server.
 
 mod beside_pods;
 pub mod collector;
@@ -85,7 +86,8 @@ pub(crate) fn part(value: &IntOrString, whole: i64) -> i64 {
     }
 }
 
-/// A watch with a fixed backoff after errors. The default backoff has jitter, and a simulation must be reproducible.
+/// A watch with a fixed backoff after errors. The default backoff has jitter, and a simulation must be
+/// reproducible.
 pub fn watch<K>(api: kube::Api<K>) -> impl Stream<Item = Event<K>> + Send + Unpin
 where
     K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -104,8 +106,8 @@ where
         .boxed()
 }
 
-/// Waits for one item, collects further items for a short time, then returns all of them; `None` at the end of the
-/// stream.
+/// Waits for one item, collects further items for a short time, then returns all of them; `None` at the end
+/// of the stream.
 pub async fn burst<S: Stream + Unpin>(stream: &mut S, wait: Duration) -> Option<Vec<S::Item>> {
     gather(stream, wait, || Instant::now() + GATHER).await
 }

@@ -132,7 +132,8 @@ fn status(spec: &NodeSpec, index: usize, at: &str) -> Value {
     json!({
         "capacity": room, "allocatable": room,
         "conditions": [{
-            "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status",
+            "type": "Ready", "status": "True", "reason": "KubeletReady",
+            "message": "kubelet is posting ready status",
             "lastHeartbeatTime": at, "lastTransitionTime": at,
         }],
         "addresses": [
@@ -142,7 +143,8 @@ fn status(spec: &NodeSpec, index: usize, at: &str) -> Value {
         "nodeInfo": {
             "machineID": spec.name, "systemUUID": spec.name, "bootID": spec.name,
             "kernelVersion": "sandbox", "osImage": "sandbox", "containerRuntimeVersion": "sandbox://1",
-            "kubeletVersion": format!("{KUBERNETES}-sandbox"), "kubeProxyVersion": "", "operatingSystem": "linux",
+            "kubeletVersion": format!("{KUBERNETES}-sandbox"), "kubeProxyVersion": "",
+            "operatingSystem": "linux",
             "architecture": "amd64",
         },
     })

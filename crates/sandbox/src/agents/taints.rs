@@ -1,7 +1,7 @@
 //! Evicts pods from nodes with a `NoExecute` taint that they do not tolerate, or no longer tolerate.
 //!
-//! It deletes the pods, as the Kubernetes node controller does, and ignores disruption budgets. It never taints a node,
-//! and it watches pods only if a node has such a taint.
+//! It deletes the pods, as the Kubernetes node controller does, and ignores disruption budgets. It never
+//! taints a node, and it watches pods only if a node has such a taint.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -130,7 +130,8 @@ mod tests {
             (json!([{"key": "a", "value": "v", "tolerationSeconds": -7}]), one, seconds(0)),
             (json!([{"key": "a", "value": "v", "tolerationSeconds": 7}]), both.clone(), seconds(0)),
             (
-                json!([{"key": "a", "value": "v", "tolerationSeconds": 7}, {"operator": "Exists", "tolerationSeconds": 9}]),
+                json!([{"key": "a", "value": "v", "tolerationSeconds": 7}, {"operator": "Exists",
+                    "tolerationSeconds": 9}]),
                 both,
                 seconds(7),
             ),

@@ -1,4 +1,5 @@
-//! Decodes objects into the Kubernetes types. A value of the wrong type is a bad request; an unknown field is dropped.
+//! Decodes objects into the Kubernetes types. A value of the wrong type is a bad request; an unknown field is
+//! dropped.
 //!
 //! Values are not rewritten: numbers and times keep the form that the client sent.
 
@@ -19,8 +20,8 @@ use serde_json::Value;
 
 use crate::resource::{Origin, ResourceInfo};
 
-/// Drops the fields that the type of a built-in kind does not have, and returns their paths. The error is the message
-/// of a 400 for an object that does not decode. Custom resources remain unchanged.
+/// Drops the fields that the type of a built-in kind does not have, and returns their paths. The error is the
+/// message of a 400 for an object that does not decode. Custom resources remain unchanged.
 pub fn decode(info: &ResourceInfo, object: &mut Value) -> Result<Vec<String>, String> {
     let mut unknown = Vec::new();
     if let Some(known) = typed(info, object)? {

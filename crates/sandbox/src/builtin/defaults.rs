@@ -1,6 +1,6 @@
-//! Pod specs as the API server stores them, for pods and for pod templates. The server decodes them into its types and encodes
-//! these: quantities get their canonical form, empty values (an empty string, false, zero, an empty list) are omitted, and
-//! absent values get their defaults.
+//! Pod specs as the API server stores them, for pods and for pod templates. The server decodes them into its
+//! types and encodes these: quantities get their canonical form, empty values (an empty string, false, zero,
+//! an empty list) are omitted, and absent values get their defaults.
 //!
 //! User data remains unchanged: labels, annotations, selectors.
 

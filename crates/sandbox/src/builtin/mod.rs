@@ -1,7 +1,7 @@
 //! Built-in kinds: decoding, defaults, and the checks that clients depend on. A real API server checks more.
 //!
-//! This module has the rules of each kind; `server` has the rules of `metadata`, which apply to every kind. Other
-//! objects, such as owners or namespaces, are not checked here.
+//! This module has the rules of each kind; `server` has the rules of `metadata`, which apply to every kind.
+//! Other objects, such as owners or namespaces, are not checked here.
 
 mod decoding;
 mod defaults;
@@ -47,7 +47,8 @@ fn check_keys(map: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// An event is in the namespace of its object, or in `default`. One with an `eventTime` has a reporter and a reason.
+/// An event is in the namespace of its object, or in `default`. One with an `eventTime` has a reporter and a
+/// reason.
 fn check_event(event: &Value, causes: &mut Vec<Cause>) {
     let (own, other) = (text(&event["metadata"], "namespace"), text(&event["involvedObject"], "namespace"));
     if own != if other.is_empty() { "default" } else { other } {

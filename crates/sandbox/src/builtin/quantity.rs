@@ -24,8 +24,8 @@ fn parse(text: &str) -> Option<i128> {
     Some(if negative { -amount } else { amount })
 }
 
-/// The canonical form of the API server: no fraction, the largest possible suffix, of the same family. `None` if the
-/// text is not a quantity or if the server keeps the text.
+/// The canonical form of the API server: no fraction, the largest possible suffix, of the same family. `None`
+/// if the text is not a quantity or if the server keeps the text.
 pub(super) fn canonical(text: &str) -> Option<String> {
     const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
     const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];

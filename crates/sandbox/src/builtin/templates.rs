@@ -1,5 +1,5 @@
-//! Validation of pod specs, for pods and for pod templates: the names and images of their containers, and their restart
-//! policy.
+//! Validation of pod specs, for pods and for pod templates: the names and images of their containers, and
+//! their restart policy.
 
 use serde_json::Value;
 

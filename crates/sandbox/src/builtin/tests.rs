@@ -38,8 +38,10 @@ fn a_pod_gets_the_defaults_of_the_api_server() {
         (
             "tolerations",
             json!([
-                {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
-                {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+                {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute",
+                "tolerationSeconds": 300},
+                {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute",
+                "tolerationSeconds": 300},
             ]),
         ),
     ] {
@@ -80,7 +82,8 @@ fn invalid_pods_have_the_messages_of_the_api_server() {
         ),
         (
             json!({"spec": {"restartPolicy": "Sometimes"}}),
-            "spec.restartPolicy: Unsupported value: \"Sometimes\": supported values: \"Always\", \"OnFailure\", \"Never\"",
+            "spec.restartPolicy: Unsupported value: \"Sometimes\": supported values: \"Always\", \
+             \"OnFailure\", \"Never\"",
         ),
     ] {
         let found = errors("", "Pod", &pod(&change), None);
@@ -139,7 +142,8 @@ fn invalid_deployments_have_the_messages_of_the_api_server() {
     for (change, wanted) in [
         (
             json!({"spec": {"template": {"metadata": {"labels": {"app": "y"}}}}}),
-            "spec.template.metadata.labels: Invalid value: {\"app\":\"y\"}: `selector` does not match template `labels`",
+            "spec.template.metadata.labels: Invalid value: {\"app\":\"y\"}: `selector` does not match \
+             template `labels`",
         ),
         (
             json!({"spec": {"template": {"spec": {"restartPolicy": "Never"}}}}),
@@ -179,8 +183,10 @@ fn unknown_fields_of_builtins_are_dropped_and_reported() {
 #[test]
 fn events_and_config_maps_are_validated() {
     let event = |note: &str| {
-        json!({"metadata": {"name": "e", "namespace": "d"}, "involvedObject": {"namespace": "d"}, "message": note,
-            "eventTime": "2024-01-01T00:00:00.000000Z", "reportingComponent": "a.b/c", "reportingInstance": "i",
+        json!({"metadata": {"name": "e", "namespace": "d"}, "involvedObject": {"namespace": "d"},
+            "message": note,
+            "eventTime": "2024-01-01T00:00:00.000000Z", "reportingComponent": "a.b/c",
+            "reportingInstance": "i",
             "action": "Do", "reason": "Because", "type": "Normal"})
     };
     let elsewhere = json!({"metadata": {"namespace": "d"}, "involvedObject": {"namespace": "e"}});
@@ -232,7 +238,8 @@ fn empty_values_are_omitted_and_quantities_are_canonical() {
                 "imagePullPolicy": "IfNotPresent", "terminationMessagePath": "/dev/termination-log",
                 "terminationMessagePolicy": "File", "ports": [{"containerPort": 80, "protocol": "TCP"}],
                 "env": [{"name": "A"},
-                        {"name": "B", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "0"}}}],
+                        {"name": "B", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu",
+                        "divisor": "0"}}}],
                 "resources": {"limits": {"cpu": "500m", "memory": "4Gi"}},
                 "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
             }],

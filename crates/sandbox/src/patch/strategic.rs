@@ -1,5 +1,5 @@
-//! Strategic merge patches of built-in kinds: lists merge by keys; directives delete. A list keeps its order: new items come
-//! last.
+//! Strategic merge patches of built-in kinds: lists merge by keys; directives delete. A list keeps its order:
+//! new items come last.
 
 use serde_json::{Map, Value};
 
@@ -18,8 +18,8 @@ enum ListMerge {
     Set,
 }
 
-/// How the list `field` merges in an object that is the field `parent` of its own parent. A field name has the same
-/// meaning in all types that can be there, so the lookup does not need the type.
+/// How the list `field` merges in an object that is the field `parent` of its own parent. A field name has
+/// the same meaning in all types that can be there, so the lookup does not need the type.
 fn list_merge(parent: &str, field: &str) -> ListMerge {
     let in_container = matches!(parent, "containers" | "initContainers");
     ListMerge::ByKey(match (parent, field) {

@@ -7,7 +7,8 @@ fn pod(patch: &Value) -> Value {
         "metadata": {"labels": {"a": "1"}, "finalizers": ["x", "y"]},
         "spec": {
             "containers": [
-                {"name": "web", "image": "web:1", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]},
+                {"name": "web", "image": "web:1", "env": [{"name": "A", "value": "1"}, {"name": "B",
+                "value": "2"}]},
                 {"name": "proxy", "ports": [{"containerPort": 80, "name": "a"}]}],
             "tolerations": [{"key": "old"}],
             "volumes": [{"name": "v", "emptyDir": {}}]},
@@ -22,16 +23,19 @@ fn strategic_lists_merge_by_their_keys() {
         "spec": {
             "$setElementOrder/containers": [{"name": "web"}, {"name": "proxy"}, {"name": "new"}],
             "containers": [
-                {"name": "web", "image": "web:2", "env": [{"name": "B", "value": "3"}, {"name": "A", "$patch": "delete"}]},
+                {"name": "web", "image": "web:2", "env": [{"name": "B", "value": "3"}, {"name": "A",
+                "$patch": "delete"}]},
                 {"name": "proxy", "ports": [{"containerPort": 80, "name": "b"}]},
                 {"name": "new", "image": "new:1"}],
             "tolerations": [{"key": "new"}]},
-        "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "True"}]}}));
+        "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other",
+        "status": "True"}]}}));
     assert_eq!(got["metadata"], json!({"labels": {"b": "2"}, "finalizers": ["x", "y", "z"]}));
     assert_eq!(
         got["spec"]["containers"],
         json!([{"name": "web", "image": "web:2", "env": [{"name": "B", "value": "3"}]},
-            {"name": "proxy", "ports": [{"containerPort": 80, "name": "b"}]}, {"name": "new", "image": "new:1"}])
+            {"name": "proxy", "ports": [{"containerPort": 80, "name": "b"}]}, {"name": "new",
+            "image": "new:1"}])
     );
     assert_eq!(got["spec"]["tolerations"], json!([{"key": "new"}]));
     assert_eq!(got["status"]["conditions"].as_array().unwrap().len(), 2);

@@ -1,4 +1,5 @@
-//! The resources of a CustomResourceDefinition. It rejects a definition that it cannot serve; a real API server checks more.
+//! The resources of a CustomResourceDefinition. It rejects a definition that it cannot serve; a real API
+//! server checks more.
 
 use std::sync::Arc;
 
@@ -146,7 +147,8 @@ mod tests {
             (
                 "/spec/versions/0/schema/openAPIV3Schema",
                 json!({"oneOf": []}),
-                "spec.versions[0].schema.openAPIV3Schema.oneOf: Forbidden: the sandbox does not evaluate oneOf",
+                "spec.versions[0].schema.openAPIV3Schema.oneOf: Forbidden: the sandbox does not evaluate \
+                 oneOf",
             ),
         ] {
             let mut crd = crd.clone();

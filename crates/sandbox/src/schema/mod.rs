@@ -1,7 +1,8 @@
 //! Schemas of custom resources: compilation, pruning, defaulting and validation, as on the API server.
 //!
-//! It knows what the CRDs of this project use. A CRD with other limits is rejected, so that none is ignored. Rules are neither
-//! type-checked nor limited in cost, and items of lists correlate with old items by their place.
+//! It knows what the CRDs of this project use. A CRD with other limits is rejected, so that none is ignored.
+//! Rules are neither type-checked nor limited in cost, and items of lists correlate with old items by their
+//! place.
 //!
 //! There is no I/O; the results depend only on the schema and the objects.
 
@@ -58,8 +59,8 @@ impl CrdSchema {
         self.root.set_defaults(object);
     }
 
-    /// Validates the object; `old` is the stored object on an update. As with the ratcheting of the API server,
-    /// unchanged values are valid.
+    /// Validates the object; `old` is the stored object on an update. As with the ratcheting of the API
+    /// server, unchanged values are valid.
     #[must_use]
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut causes = validation::validate(object, old, &self.root);

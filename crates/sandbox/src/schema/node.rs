@@ -1,5 +1,5 @@
-//! One node of a structural schema, parsed once, so that objects need no JSON lookups in the schema. It prunes values and
-//! sets their defaults.
+//! One node of a structural schema, parsed once, so that objects need no JSON lookups in the schema. It
+//! prunes values and sets their defaults.
 
 use std::collections::BTreeMap;
 
@@ -148,8 +148,8 @@ impl Node {
         }
     }
 
-    /// Sets the defaults of absent fields, and drops nulls that the schema does not allow. An object is not created only
-    /// because its fields have defaults.
+    /// Sets the defaults of absent fields, and drops nulls that the schema does not allow. An object is not
+    /// created only because its fields have defaults.
     pub(super) fn set_defaults(&self, value: &mut Value) {
         match value {
             Value::Object(map) => {

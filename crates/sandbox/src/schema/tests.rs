@@ -17,7 +17,8 @@ fn invalid_values_have_the_messages_of_the_api_server() {
     let object = json!({"type": "object", "required": ["y"], "additionalProperties": {"type": "string"}});
     let either =
         json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]});
-    let named = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+    let named = json!({"type": "array", "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
         "items": {"type": "object", "properties": {"name": {"type": "string"}}}});
     for (node, value, wanted) in [
         (

@@ -159,8 +159,9 @@ fn shown(path: &str) -> &str {
     if path.is_empty() { NO_PATH } else { path }
 }
 
-/// The pattern of the API server (`IsDateTime` in `go-openapi/strfmt`), in which any character separates the fraction. The
-/// server therefore stores times that clients cannot parse, such as the last second of the year 9999 or an offset of 99 hours.
+/// The pattern of the API server (`IsDateTime` in `go-openapi/strfmt`), in which any character separates the
+/// fraction. The server therefore stores times that clients cannot parse, such as the last second of the year
+/// 9999 or an offset of 99 hours.
 static DATE_TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new("(?i)^([0-9]{4}-[0-9]{2}-[0-9]{2})t([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok()
 });

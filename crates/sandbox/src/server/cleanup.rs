@@ -1,7 +1,7 @@
 //! Deletes the content of terminating namespaces and the objects of terminating CustomResourceDefinitions.
 //!
-//! Like a controller, it runs concurrently with requests and deletes nothing else. The garbage collector handles owners
-//! and finalizers.
+//! Like a controller, it runs concurrently with requests and deletes nothing else. The garbage collector
+//! handles owners and finalizers.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -95,8 +95,8 @@ impl State {
         places
     }
 
-    /// Deletes what is inside the object. When nothing is left, releases the object: `release` returns whether there was
-    /// something to release.
+    /// Deletes what is inside the object. When nothing is left, releases the object: `release` returns
+    /// whether there was something to release.
     fn empty(
         &mut self,
         (info, key): Place,

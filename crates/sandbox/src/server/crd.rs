@@ -55,8 +55,10 @@ impl State {
         crd["status"] = json!({
             "acceptedNames": names,
             "conditions": [
-                {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts", "message": "no conflicts found", "lastTransitionTime": at},
-                {"type": "Established", "status": "True", "reason": "InitialNamesAccepted", "message": "the initial names have been accepted", "lastTransitionTime": at},
+                {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts",
+                "message": "no conflicts found", "lastTransitionTime": at},
+                {"type": "Established", "status": "True", "reason": "InitialNamesAccepted",
+                "message": "the initial names have been accepted", "lastTransitionTime": at},
             ],
             "storedVersions": [storage_version(stored)],
         });

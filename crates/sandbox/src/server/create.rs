@@ -101,7 +101,8 @@ impl State {
                 body,
                 ".status",
                 json!({
-                    "conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": [storage],
+                    "conditions": null, "acceptedNames": {"plural": "", "kind": ""},
+                    "storedVersions": [storage],
                 }),
             );
         }

@@ -31,7 +31,8 @@ const KNOWN: [&str; 8] = [
 const OWNED: [&str; 5] =
     ["uid", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
 
-/// Checks apiVersion and kind of a body, drops unknown fields of `metadata`, and compares `metadata` with the path.
+/// Checks apiVersion and kind of a body, drops unknown fields of `metadata`, and compares `metadata` with the
+/// path.
 pub(super) fn decode(ask: &Ask<'_>, body: &mut Value) -> Result<(), Failure> {
     let info = &ask.info;
     if !body.is_object() {
@@ -77,7 +78,8 @@ pub(super) fn decode(ask: &Ask<'_>, body: &mut Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Rejects a custom resource with another kind. Runs after the fields that the endpoint does not write are restored.
+/// Rejects a custom resource with another kind. Runs after the fields that the endpoint does not write are
+/// restored.
 pub(super) fn check_kind(info: &ResourceInfo, object: &Value) -> Result<(), Failure> {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     if info.origin == Origin::Builtin || kind == info.kind {
@@ -132,7 +134,8 @@ fn undecodable(info: &ResourceInfo, field: &str, value: &Value, wanted: &str) ->
     let (kind, version) = (&info.kind, &info.version);
     let place = if info.origin == Origin::Crd { "ObjectMeta" } else { "ObjectMeta.metadata" };
     Failure::bad_request(format!(
-        "{kind} in version \"{version}\" cannot be handled as a {kind}: json: cannot unmarshal {found} into Go \
+        "{kind} in version \"{version}\" cannot be handled as a {kind}: json: cannot unmarshal {found} into \
+         Go \
          struct field {place}.{field} of type {wanted}"
     ))
 }
@@ -208,7 +211,8 @@ fn check_owners(object: &Value) -> Vec<Cause> {
     }
     if let [first, second, ..] = controllers.as_slice() {
         let why = format!(
-            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} \
+             and {second}"
         );
         let all = Value::from(object::owners(object).to_vec());
         causes.push(Cause::invalid("metadata.ownerReferences", &all, &why));
@@ -224,7 +228,8 @@ fn new_finalizers(object: &Value, old: &Value) -> Option<Cause> {
     let new: Vec<String> = object::finalizers(object).into_iter().filter(|one| !had.contains(one)).collect();
     let shown = new.iter().map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(", ");
     let detail = format!(
-        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}"
+        "no new finalizers can be added if the object is being deleted, found new finalizers \
+         []string{{{shown}}}"
     );
     (!new.is_empty()).then(|| Cause::forbidden("metadata.finalizers", &detail))
 }

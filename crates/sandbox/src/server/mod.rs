@@ -1,7 +1,7 @@
 //! The API server: handles requests under one lock.
 //!
-//! All handlers are synchronous. The response to a watch is a stream that reads the store later. The server never
-//! schedules or runs pods, and it never sleeps.
+//! All handlers are synchronous. The response to a watch is a stream that reads the store later. The server
+//! never schedules or runs pods, and it never sleeps.
 
 mod body;
 mod cleanup;
@@ -238,7 +238,8 @@ impl State {
         uuid::Builder::from_random_bytes(self.random.random()).into_uuid().to_string()
     }
 
-    /// Five characters from an alphabet without vowels and similar characters, like generated names in Kubernetes.
+    /// Five characters from an alphabet without vowels and similar characters, like generated names in
+    /// Kubernetes.
     fn suffix(&mut self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         (0..5).map(|_| char::from(ALPHABET[self.random.random_range(0..ALPHABET.len())])).collect()

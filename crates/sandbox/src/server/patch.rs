@@ -22,7 +22,8 @@ pub(super) fn kind(ask: &Ask<'_>) -> Result<PatchKind, Failure> {
             "the sandbox has no server-side apply: use kubectl apply without --server-side",
         )),
         (_, Origin::Builtin) => Err(Failure::unsupported_media_type(
-            "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, \
+            "application/json-patch+json, application/merge-patch+json, \
+             application/strategic-merge-patch+json, \
              application/apply-patch+yaml",
         )),
         (_, Origin::Crd) => Err(Failure::unsupported_media_type(

@@ -86,7 +86,8 @@ impl State {
                     500,
                     // The API server sends no reason either.
                     "",
-                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not \
+                     support.",
                 ));
             }
         };

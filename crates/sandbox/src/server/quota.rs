@@ -1,7 +1,8 @@
 //! Quotas: the limit of the number of pods in a namespace.
 //!
-//! Only pod counts are enforced (`pods`, `count/pods`); quotas with scopes are ignored. The server counts the pods on
-//! each create instead of reading the status of the quota, so a finished pod frees its place immediately.
+//! Only pod counts are enforced (`pods`, `count/pods`); quotas with scopes are ignored. The server counts the
+//! pods on each create instead of reading the status of the quota, so a finished pod frees its place
+//! immediately.
 
 use serde_json::Value;
 
@@ -25,7 +26,8 @@ impl State {
                         &ask.info,
                         object::name(body),
                         &format!(
-                            "exceeded quota: {}, requested: {what}=1, used: {what}={used}, limited: {what}={limit}",
+                            "exceeded quota: {}, requested: {what}=1, used: {what}={used}, limited: \
+                             {what}={limit}",
                             object::name(quota)
                         ),
                     ));

@@ -62,7 +62,8 @@ pub(super) fn wanted_version(query: &Query) -> Result<Option<u64>, Failure> {
         .map(|text| {
             text.parse().map_err(|_| {
                 Failure::internal(format!(
-                    "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
+                    "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": \
+                     invalid syntax"
                 ))
             })
         })
@@ -135,7 +136,8 @@ impl State {
         let resource = ask.resource();
         let current = self.store.version;
         let matching = ask.query.get("resourceVersionMatch");
-        // The API server answers requests that its cache does not support from etcd, with another wording of errors.
+        // The API server answers requests that its cache does not support from etcd, with another wording of
+        // errors.
         let from_storage = matching.is_some() || ask.query.get("limit").is_some();
         let wanted = wanted_version(&ask.query).map_err(|error| {
             if from_storage {
@@ -158,9 +160,12 @@ impl State {
             let objects = self.store.at_version(&resource, version).ok_or_else(|| {
                 Failure::expired(
                     "The provided continue parameter is too old to display a consistent list result. You can \
-                     start a new list without the continue parameter, or use the continue token in this response \
-                     to retrieve the remainder of the results. Continuing with the provided token results in an \
-                     inconsistent list - objects that were created, modified, or deleted between the time the \
+                     start a new list without the continue parameter, or use the continue token in this \
+                     response \
+                     to retrieve the remainder of the results. Continuing with the provided token results in \
+                     an \
+                     inconsistent list - objects that were created, modified, or deleted between the time \
+                     the \
                      first chunk was returned and now may show up in the list.",
                 )
             })?;

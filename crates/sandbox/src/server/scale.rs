@@ -124,7 +124,8 @@ fn decoded(ask: &Ask<'_>, mut body: Value) -> Result<Value, Failure> {
     }
     let short = version.rsplit('/').next().unwrap_or_default();
     Err(Failure::bad_request(format!(
-        "{kind} in version \"{short}\" cannot be handled as a Scale: converting ({version}.{kind}) to (v1.Scale): unknown \
+        "{kind} in version \"{short}\" cannot be handled as a Scale: converting ({version}.{kind}) to \
+         (v1.Scale): unknown \
          conversion"
     )))
 }

@@ -58,7 +58,8 @@ impl State {
             .ok_or_else(|| Failure::not_found(&ask.info, ask.name()))
     }
 
-    /// Validates a changed object against the stored one and stores it. A change without effect creates no new version.
+    /// Validates a changed object against the stored one and stores it. A change without effect creates no
+    /// new version.
     pub(super) fn commit(
         &mut self,
         ask: &Ask<'_>,
@@ -141,7 +142,8 @@ fn compose(info: &ResourceInfo, object: &mut Value, old: &Value, sub: Option<&st
                 object::set(object, "status", status.as_ref());
                 return;
             }
-            // The status endpoint of built-in kinds also writes metadata, except the fields that each kind resets.
+            // The status endpoint of built-in kinds also writes metadata, except the fields that each kind
+            // resets.
             object::set(object, "spec", old.get("spec"));
             let kept = match info.kind.as_str() {
                 "Deployment" => "labels",

@@ -1,7 +1,7 @@
 //! Watches: a cursor over the history of one resource.
 //!
-//! A watch has no queue except the events at its start. It reads the shared history at its own pace and expires with
-//! 410 when the history no longer has its next event. It never blocks a writer.
+//! A watch has no queue except the events at its start. It reads the shared history at its own pace and
+//! expires with 410 when the history no longer has its next event. It never blocks a writer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

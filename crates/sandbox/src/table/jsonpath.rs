@@ -1,9 +1,10 @@
-//! The JSON paths of printer columns: fields, and filters that compare one field with a string. Any other path finds nothing.
+//! The JSON paths of printer columns: fields, and filters that compare one field with a string. Any other
+//! path finds nothing.
 
 use serde_json::Value;
 
-/// The value at a path such as `.spec.replicas` or `.status.conditions[?(@.type=="Ready")].status`. In the name of a field,
-/// `\.` is a dot.
+/// The value at a path such as `.spec.replicas` or `.status.conditions[?(@.type=="Ready")].status`. In the
+/// name of a field, `\.` is a dot.
 pub(super) fn first<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let mut found = object;
     let mut rest = path;

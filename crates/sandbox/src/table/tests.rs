@@ -43,7 +43,8 @@ fn the_status_of_a_pod_is_one_word() {
         let [status, ready, restarts] = wanted;
         assert_eq!(
             row(&info("Pod"), &pod),
-            json!({"Name": "web", "Ready": ready, "Status": status, "Restarts": restarts, "Age": "10m", "Node": "n1"})
+            json!({"Name": "web", "Ready": ready, "Status": status, "Restarts": restarts, "Age": "10m",
+                "Node": "n1"})
         );
     }
 }
@@ -66,7 +67,8 @@ fn every_builtin_has_a_row_even_when_empty() {
 fn custom_columns_follow_their_paths_and_types() {
     let mut custom = ResourceInfo { origin: Origin::Crd, ..info("Pod") };
     let object = json!({
-        "metadata": {"name": "w", "creationTimestamp": "2023-12-31T20:00:00Z", "annotations": {"a.b/c": "dotted"}},
+        "metadata": {"name": "w", "creationTimestamp": "2023-12-31T20:00:00Z",
+        "annotations": {"a.b/c": "dotted"}},
         "spec": {"replicas": 3, "map": {"a": 1}},
         "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "No"}]},
     });

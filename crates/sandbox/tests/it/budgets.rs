@@ -30,7 +30,8 @@ async fn web(client: &Client, names: &[&str], owner: Option<&str>) {
         let mut pod = pod_value(name, json!({"app": "web"}));
         if let Some(uid) = owner {
             pod["metadata"]["ownerReferences"] = json!([{
-                "apiVersion": "test.example/v1", "kind": "Gadget", "name": "g", "uid": uid, "controller": true,
+                "apiVersion": "test.example/v1", "kind": "Gadget", "name": "g", "uid": uid,
+                "controller": true,
             }]);
         }
         let pod: Pod = serde_json::from_value(pod).unwrap();

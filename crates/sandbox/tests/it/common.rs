@@ -47,12 +47,14 @@ pub(crate) fn gadget_definition_value() -> Value {
         "metadata": {"name": "gadgets.test.example"},
         "spec": {
             "group": "test.example", "scope": "Namespaced",
-            "names": {"kind": "Gadget", "plural": "gadgets", "singular": "gadget", "shortNames": ["gd"], "categories": ["all"]},
+            "names": {"kind": "Gadget", "plural": "gadgets", "singular": "gadget", "shortNames": ["gd"],
+            "categories": ["all"]},
             "versions": [{
                 "name": "v1", "served": true, "storage": true,
                 "subresources": {
                     "status": {},
-                    "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"},
+                    "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
+                    "labelSelectorPath": ".status.selector"},
                 },
                 "additionalPrinterColumns": [
                     {"name": "Wanted", "type": "integer", "jsonPath": ".spec.replicas"},
@@ -65,12 +67,14 @@ pub(crate) fn gadget_definition_value() -> Value {
                         "spec": {
                             "type": "object",
                             "properties": {
-                                "replicas": {"type": "integer", "format": "int32", "minimum": 0, "default": 1, "description": "How many."},
+                                "replicas": {"type": "integer", "format": "int32", "minimum": 0,
+                                "default": 1, "description": "How many."},
                                 "colour": {"type": "string", "maxLength": 20},
                                 "limit": {"type": "integer"},
                             },
                             "x-kubernetes-validations": [
-                                {"rule": "!has(self.limit) || self.replicas <= self.limit", "message": "replicas must not exceed limit"},
+                                {"rule": "!has(self.limit) || self.replicas <= self.limit",
+                                "message": "replicas must not exceed limit"},
                             ],
                         },
                         "status": {
@@ -79,7 +83,8 @@ pub(crate) fn gadget_definition_value() -> Value {
                                 "replicas": {"type": "integer"},
                                 "selector": {"type": "string"},
                                 "note": {"type": "string"},
-                                "conditions": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+                                "conditions": {"type": "array", "items": {"type": "object",
+                                "x-kubernetes-preserve-unknown-fields": true}},
                             },
                         },
                     },

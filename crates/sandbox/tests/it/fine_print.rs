@@ -1,5 +1,5 @@
-//! Regression tests for differences that the random comparison with a real API server found: which of two errors a
-//! response contains, what each endpoint writes, and the last state that a watch shows.
+//! Regression tests for differences that the random comparison with a real API server found: which of two
+//! errors a response contains, what each endpoint writes, and the last state that a watch shows.
 
 use futures::StreamExt;
 use http::Request;
@@ -109,7 +109,8 @@ async fn a_strategic_patch_of_an_absent_list_keeps_items_without_keys() {
         json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}]}});
     let (code, status) = ask(&client, "PATCH", &one(PODS, "p"), STRATEGIC, patch).await;
     assert_eq!((code, fields(&status)), (422, vec!["metadata.ownerReferences.uid"]));
-    // If the list exists, the API server reports an item without a merge key as an internal error without a reason.
+    // If the list exists, the API server reports an item without a merge key as an internal error without a
+    // reason.
     let patch = json!({"spec": {"containers": [{"image": "web:2"}]}});
     let (code, status) = ask(&client, "PATCH", &one(PODS, "p"), STRATEGIC, patch).await;
     assert_eq!((code, &status["reason"]), (500, &Value::Null));
@@ -269,7 +270,8 @@ async fn a_whole_number_of_a_custom_object_is_stored_without_its_fraction() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     define_gadgets(&client).await;
-    let made = r#"{"apiVersion": "test.example/v1", "kind": "Gadget", "metadata": {"name": "g"}, "spec": {"replicas": 3.0}}"#;
+    let made = r#"{"apiVersion": "test.example/v1", "kind": "Gadget", "metadata": {"name": "g"},
+        "spec": {"replicas": 3.0}}"#;
     let made: Value = serde_json::from_str(made).unwrap();
     assert!(made["spec"]["replicas"].is_f64());
     let (code, stored) = ask(&client, "POST", GADGETS, JSON, made).await;

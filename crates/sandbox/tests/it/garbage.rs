@@ -194,8 +194,8 @@ async fn the_objects_of_a_deleted_crd_are_deleted() {
     assert!(gadgets(&client).list(&ListParams::default()).await.unwrap().items.is_empty());
 }
 
-/// The accepted and rejected writes of the garbage collector, except the strategic patches of custom resources that the
-/// API server does not support (415).
+/// The accepted and rejected writes of the garbage collector, except the strategic patches of custom
+/// resources that the API server does not support (415).
 fn writes(sandbox: &Sandbox) -> Vec<Record> {
     let mut writes = sandbox.requests();
     writes.retain(|record| record.user_agent == "sandbox-garbage-collector" && record.code != 415);
@@ -238,8 +238,8 @@ async fn dependents_are_released_one_by_one_and_the_owner_last() {
     assert_eq!(pauses.collect::<Vec<_>>(), [10, 10]);
 }
 
-/// An error that a controller must avoid: the garbage collector does not check again the dependents that it has
-/// released.
+/// An error that a controller must avoid: the garbage collector does not check again the dependents that it
+/// has released.
 #[tokio::test(start_paused = true)]
 async fn a_released_dependent_that_its_terminating_owner_adopts_again_is_deleted() {
     let sandbox = sandbox_with(|config| config.collector = paced(10)).await;
@@ -248,7 +248,8 @@ async fn a_released_dependent_that_its_terminating_owner_adopts_again_is_deleted
     gadgets(&client).delete("g", &DeleteParams::orphan()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(15)).await;
     let again = json!({"metadata": {"ownerReferences": [{
-        "apiVersion": "test.example/v1", "kind": "Gadget", "name": "g", "uid": owner.uid(), "controller": true,
+        "apiVersion": "test.example/v1", "kind": "Gadget", "name": "g", "uid": owner.uid(),
+        "controller": true,
     }]}});
     pods(&client).patch("b", &PatchParams::default(), &Patch::Merge(again)).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -340,7 +341,10 @@ async fn an_owner_of_another_namespace_is_absent() {
     Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
     let gadgets = Api::<DynamicObject>::namespaced_with(client.clone(), "other", &gadget_resource());
     let own = gadgets.create(&PostParams::default(), &gadget("own", json!({}))).await.unwrap();
-    let reference = |name: &str, owner: &DynamicObject| json!({"apiVersion": "test.example/v1", "kind": "Gadget", "name": name, "uid": owner.uid()});
+    let reference = |name: &str, owner: &DynamicObject| {
+        json!({"apiVersion": "test.example/v1",
+        "kind": "Gadget", "name": name, "uid": owner.uid()})
+    };
     let foreign = reference("g", &owner);
     let elsewhere: Api<Pod> = Api::namespaced(client.clone(), "other");
     for (name, owners) in [("a", json!([foreign])), ("kept", json!([foreign, reference("own", &own)]))] {

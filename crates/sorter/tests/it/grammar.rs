@@ -1,5 +1,5 @@
-//! The grammar of priority and cost with difficult texts: digits of other scripts, signs, spaces, NULs, numbers at the ends
-//! of 32 bits, values as large as annotations can be.
+//! The grammar of priority and cost with difficult texts: digits of other scripts, signs, spaces, NULs,
+//! numbers at the ends of 32 bits, values as large as annotations can be.
 
 use ordereddeployment_sorter::parse_int32;
 use proptest::prelude::*;
@@ -12,7 +12,8 @@ fn priority_and_cost_are_decimal_int32() {
     assert_eq!(parse_int32("2147483647"), Some(i32::MAX));
     assert_eq!(parse_int32("-2147483648"), Some(i32::MIN));
     assert_eq!(parse_int32("-00000000000000000000000001"), Some(-1));
-    let malformed = "2147483648|-2147483649|99999999999999999999999|+5|-+5|--5|008|00||-| 5|5 |5\n|1_000|1e3|0x10|5.0|five|٥";
+    let malformed = "2147483648|-2147483649|99999999999999999999999|+5|-+5|--5|008|00||-| 5|5 \
+                     |5\n|1_000|1e3|0x10|5.0|five|٥";
     for text in malformed.split('|') {
         assert_eq!(parse_int32(text), None, "{text:?}");
     }
@@ -90,7 +91,8 @@ proptest! {
 
     #[test]
     fn numbers_near_the_ends_of_32_bits_follow_the_grammar(
-        value in prop_oneof![(i64::from(i32::MAX) - 3)..(i64::from(i32::MAX) + 4), (i64::from(i32::MIN) - 4)..(i64::from(i32::MIN) + 3)],
+        value in prop_oneof![(i64::from(i32::MAX) - 3)..(i64::from(i32::MAX) + 4),
+        (i64::from(i32::MIN) - 4)..(i64::from(i32::MIN) + 3)],
         zeros in 0_usize..3,
     ) {
         let (sign, magnitude) = (if value < 0 { "-" } else { "" }, value.unsigned_abs());

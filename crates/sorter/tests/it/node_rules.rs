@@ -62,8 +62,8 @@ fn matches(rule: NodeRule) -> Vec<&'static str> {
         .collect()
 }
 
-/// A rule with these fields: `pool in hybrid`, `pool not-in hybrid`, `pool exists`, `pool absent`, `cordoned`, `uncordoned`, `tainted spot`,
-/// `unassigned` or `assigned`, with commas between them.
+/// A rule with these fields: `pool in hybrid`, `pool not-in hybrid`, `pool exists`, `pool absent`,
+/// `cordoned`, `uncordoned`, `tainted spot`, `unassigned` or `assigned`, with commas between them.
 fn with(fields: &str) -> NodeRule {
     let mut rule = gives(1);
     for field in fields.split(", ").filter(|field| !field.is_empty()) {

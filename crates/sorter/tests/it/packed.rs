@@ -1,4 +1,5 @@
-//! The packed order is that of the unpacked rules, which are tuples of numbers and so have a total order, also for the numbers and times at the ends of their ranges.
+//! The packed order is that of the unpacked rules, which are tuples of numbers and so have a total order,
+//! also for the numbers and times at the ends of their ranges.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -115,7 +116,8 @@ fn check(pods: &[Facts], data: &ContextData) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None,
+    ..ProptestConfig::default() })]
 
     #[test]
     fn pods_have_the_order_of_the_unpacked_rules(pods in distinct(40), data in context_data()) {
@@ -138,7 +140,8 @@ proptest! {
 
     #[test]
     fn pods_whose_uids_begin_alike_are_ordered_by_the_rest(
-        uids in prop::collection::vec("(uid-000|uid-0001|uid-0001-)?[a\u{0}\u{e9}]{0,3}", 0..40), count in 0..40_usize,
+        uids in prop::collection::vec("(uid-000|uid-0001|uid-0001-)?[a\u{0}\u{e9}]{0,3}", 0..40),
+        count in 0..40_usize,
     ) {
         let pods: Vec<Facts> = uids.iter().map(|uid| pod(uid)).collect();
         let first = add(&pods, &ContextData::plain().context()).first(count, &[], &Nodes::new());

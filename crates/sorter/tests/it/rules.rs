@@ -8,8 +8,8 @@ use ordereddeployment_sorter::{
 use crate::generate::{ContextData, ago, now, pod, seconds};
 use crate::order::order;
 
-/// A plain pod with these changes: `priority=5 node=- ready-for=5s`. A time is an age: in seconds with an `s`, or in nanoseconds, which may
-/// be a power of two and one less.
+/// A plain pod with these changes: `priority=5 node=- ready-for=5s`. A time is an age: in seconds with an
+/// `s`, or in nanoseconds, which may be a power of two and one less.
 fn changed(uid: &str, changes: &str) -> Facts {
     let mut pod = pod(uid);
     for (name, value) in changes.split_whitespace().map(|change| change.split_once('=').unwrap()) {
@@ -44,8 +44,8 @@ fn time(age: &str) -> Option<Timestamp> {
     }
 }
 
-/// A line of the table is `first pod | other pod | text`. The first pod has the larger UID and is second in the input, so that no line
-/// succeeds by rule 9 or by chance.
+/// A line of the table is `first pod | other pod | text`. The first pod has the larger UID and is second in
+/// the input, so that no line succeeds by rule 9 or by chance.
 fn check(data: &ContextData, rule: Rule, table: &str) {
     let ctx = data.context();
     for line in table.trim().lines() {
@@ -71,7 +71,8 @@ fn check(data: &ContextData, rule: Rule, table: &str) {
 #[test]
 fn each_rule_decides_by_its_values_before_the_rules_below_it() {
     let tables = [
-        // The larger delete priority is first, and a missing one is 0. A crashing pod of a lower priority stays.
+        // The larger delete priority is first, and a missing one is 0. A crashing pod of a lower priority
+        // stays.
         (
             Rule::DeletePriority,
             "priority=5 | | priority 5 > 0
@@ -119,7 +120,8 @@ fn each_rule_decides_by_its_values_before_the_rules_below_it() {
              ready-for=2^37-1 | ready-for=2^37 | ready for less time
              ready-for=5s | restarts=9 | ready for less time",
         ),
-        // Restarts decide between ready times of one bucket; now and the future share one. The time of turning unready is not compared.
+        // Restarts decide between ready times of one bucket; now and the future share one. The time of
+        // turning unready is not compared.
         (
             Rule::Restarts,
             "restarts=3 | restarts=1 | restarts 3 > 1
@@ -221,7 +223,8 @@ fn rule_9_smaller_uid_is_first_bytewise() {
     }
 }
 
-/// Each reason begins with the pod's own priority, so that the pods of the first block say why they are first.
+/// Each reason begins with the pod's own priority, so that the pods of the first block say why they are
+/// first.
 #[test]
 fn a_reason_begins_with_the_own_priority_and_its_source() {
     let assigned = NodeRule {

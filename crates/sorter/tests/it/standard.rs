@@ -1,4 +1,5 @@
-//! The standard order of a ReplicaSet's pods, written again as a pairwise comparator, and a comparison with this order.
+//! The standard order of a ReplicaSet's pods, written again as a pairwise comparator, and a comparison with
+//! this order.
 
 use std::cmp::Ordering;
 
@@ -115,11 +116,13 @@ fn parted_by(one: &Key, other: &Key) -> Option<Rule> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8192, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8192, failure_persistence: None,
+    ..ProptestConfig::default() })]
 
     #[test]
     fn pods_of_equal_priority_follow_the_standard_rules(
-        mut a in like_others(), mut b in like_others(), priority in prop::option::of(-1..2_i32), mut data in context_data(),
+        mut a in like_others(), mut b in like_others(), priority in prop::option::of(-1..2_i32),
+        mut data in context_data(),
     ) {
         (a.priority, b.priority) = (priority, priority);
         // The standard order has no node rules.
@@ -131,7 +134,8 @@ proptest! {
             // The one possible difference: here the rules below decide first.
             let below = [Rule::Restarts, Rule::SidecarRestarts, Rule::CreationTime, Rule::Uid];
             prop_assert!(parted_by(&one, &other).is_none_or(|rule| below.contains(&rule)));
-            let same_below = (a.restarts, a.sidecar_restarts, a.created) == (b.restarts, b.sidecar_restarts, b.created);
+            let same_below = (a.restarts, a.sidecar_restarts, a.created) == (b.restarts, b.sidecar_restarts,
+                b.created);
             prop_assert!(!same_below || one.cmp(&other) == ordering);
         } else if by == By::Nothing {
             // The standard order leaves such pods unsorted; here the UID decides.

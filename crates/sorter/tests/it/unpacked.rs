@@ -1,5 +1,5 @@
-//! The ten rules as a tuple of what they compare, one after the other: the reference for the packed order, and what the benchmark
-//! measures it against.
+//! The ten rules as a tuple of what they compare, one after the other: the reference for the packed order,
+//! and what the benchmark measures it against.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

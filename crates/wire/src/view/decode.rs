@@ -27,7 +27,8 @@ fields!(PodSpecView { "nodeName" => node_name, "initContainers" => init_containe
 fields!(InitContainerView { "name" => name, "restartPolicy" => restart_policy });
 
 fields!(PodStatusView {
-    "phase" => phase, "reason" => reason, "message" => message, "startTime" => start_time, "failedAt" => failed_at,
+    "phase" => phase, "reason" => reason, "message" => message, "startTime" => start_time,
+    "failedAt" => failed_at,
     "conditions" => conditions, "containerStatuses" => container_statuses,
     "initContainerStatuses" => init_container_statuses,
 });

@@ -1,8 +1,9 @@
 //! Lenient decoding, which fails only for invalid JSON: a field with an unexpected type counts as absent.
 //!
-//! A watch sends a list of thousands of objects as one document: one undecodable object would hide all others, and every client
-//! that may write a pod could blind the controller. That also happens without malice: an API server shows a time beyond the year
-//! 9999 for a pod that was deleted with a grace period of 300,000 years. Nothing is buffered, and no unread field is built.
+//! A watch sends a list of thousands of objects as one document: one undecodable object would hide all
+//! others, and every client that may write a pod could blind the controller. That also happens without
+//! malice: an API server shows a time beyond the year 9999 for a pod that was deleted with a grace period of
+//! 300,000 years. Nothing is buffered, and no unread field is built.
 
 use std::collections::BTreeMap;
 use std::fmt;

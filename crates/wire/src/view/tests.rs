@@ -35,7 +35,8 @@ fn a_pod_keeps_only_the_fields_that_are_read() {
             "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"app": "web"},
             "managedFields": [{"manager": "kubelet"}], "generateName": "web-", "selfLink": "/x",
             "ownerReferences": [
-                {"apiVersion": "apps/v1", "kind": "OrderedReplicaSet", "name": "no", "uid": "no", "controller": false},
+                {"apiVersion": "apps/v1", "kind": "OrderedReplicaSet", "name": "no", "uid": "no",
+                "controller": false},
                 {"apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet", "name": "web-a",
                  "uid": "s1", "controller": true},
             ],
@@ -48,10 +49,13 @@ fn a_pod_keeps_only_the_fields_that_are_read() {
             "phase": "Running", "podIP": "10.0.0.1",
             "conditions": [
                 {"type": "PodScheduled", "status": "True"},
-                {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z", "message": "m"},
+                {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z",
+                "message": "m"},
             ],
-            "containerStatuses": [{"name": "c", "restartCount": 2, "imageID": "x"}, {"name": "d", "restartCount": 5}],
-            "initContainerStatuses": [{"name": "once", "restartCount": 9}, {"name": "side", "restartCount": 3}],
+            "containerStatuses": [{"name": "c", "restartCount": 2, "imageID": "x"}, {"name": "d",
+            "restartCount": 5}],
+            "initContainerStatuses": [{"name": "once", "restartCount": 9}, {"name": "side",
+            "restartCount": 3}],
         },
     });
     let view: PodView = serde_json::from_value(full).unwrap();
@@ -135,7 +139,8 @@ fn a_failed_pod_has_its_reason_and_the_most_reliable_time() {
     assert_eq!(running.pod().failed, None);
     // It should run, too: its replacement waits as long.
     let succeeded: PodView = serde_json::from_value(json!({
-        "metadata": {"name": "web-1", "creationTimestamp": at(1)}, "status": {"phase": "Succeeded", "startTime": at(2)},
+        "metadata": {"name": "web-1", "creationTimestamp": at(1)}, "status": {"phase": "Succeeded",
+        "startTime": at(2)},
     }))
     .unwrap();
     let ended = *succeeded.pod().failed.unwrap();
@@ -336,7 +341,8 @@ fn an_extreme_time_of_another_client_hides_no_pod() {
     // An API server keeps managed fields as clients send them.
     for time in ["9999-12-31T23:59:59Z", "0000-01-01T00:00:00Z", "2030-01-01T00:00:00+99:99"] {
         let view: PodView = serde_json::from_value(json!({
-            "metadata": {"name": "p", "managedFields": [{"manager": "x", "time": time}], "creationTimestamp": time},
+            "metadata": {"name": "p", "managedFields": [{"manager": "x", "time": time}],
+            "creationTimestamp": time},
             "status": {"phase": "Failed", "startTime": time,
                 "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": time}]},
         }))
@@ -353,7 +359,8 @@ fn a_field_of_an_unexpected_type_counts_as_absent_and_affects_no_other() {
                      "ownerReferences": [null, 5, {"uid": 7}], "managedFields": {}},
         "spec": {"nodeName": "n1", "initContainers": [{}, "x"]},
         "status": {"phase": "Running", "conditions": [null, {"type": "Ready", "status": true}],
-                   "containerStatuses": [{"name": "c", "restartCount": "many"}, {"restartCount": 99_999_999_999_i64}]},
+                   "containerStatuses": [{"name": "c", "restartCount": "many"},
+                   {"restartCount": 99_999_999_999_i64}]},
     }))
     .unwrap();
     let pod = odd.pod();
@@ -444,7 +451,8 @@ proptest! {
             Point::At { duration: Err(Malformed), .. } => prop_assert!(is_named(annotation::PAUSE_DURATION)),
             point => prop_assert_eq!(point, sound.point),
         }
-        let stands = |key: &str, value: &str| given.iter().any(|(other, text)| *other == key && text.starts_with(value));
+        let stands = |key: &str, value: &str| given.iter().any(|(other,
+            text)| *other == key && text.starts_with(value));
         let is_absent = named.iter().all(|(key, value)| stands(key, value));
         prop_assert!(is_absent, "only what is there is named");
     }

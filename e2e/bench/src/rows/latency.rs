@@ -37,8 +37,8 @@ impl Run<'_> {
     }
 }
 
-/// The time from each event that first shows an updated pod ready to the first DELETE after it, unless the next of these events comes
-/// first.
+/// The time from each event that first shows an updated pod ready to the first DELETE after it, unless the
+/// next of these events comes first.
 fn ready_to_delete(passages: &[Passage]) -> Result<Vec<Duration>> {
     let mut known = BTreeSet::new();
     let (mut waiting, mut times): (Option<Instant>, Vec<Duration>) = (None, Vec::new());

@@ -48,7 +48,8 @@ impl Run<'_> {
         let (plane, begin) = (self.cluster.plane()?, Timestamp::now());
         plane.kill(Component::ApiServer)?;
         plane.start_again(Component::ApiServer).await?;
-        // Only the watch of pods shows the built-in controllers how many are left; ours knows it from its own requests.
+        // Only the watch of pods shows the built-in controllers how many are left; ours knows it from its own
+        // requests.
         self.contender.scale(&self.test_cluster, first, PODS - 1).await?;
         self.contender.until_reported(&self.test_cluster, first, PODS - 1).await?;
         if let Some(address) = running.metrics {

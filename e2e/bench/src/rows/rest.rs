@@ -1,4 +1,5 @@
-//! Many objects that do not change. All controllers rest at the same time: they do not disturb each other then.
+//! Many objects that do not change. All controllers rest at the same time: they do not disturb each other
+//! then.
 
 use std::time::{Duration, Instant};
 

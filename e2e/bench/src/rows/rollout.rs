@@ -70,8 +70,8 @@ impl Run<'_> {
         Ok(Outcome::Kept(values))
     }
 
-    /// The requests of the contender in its namespace, divided by the number of pods. Watches do not count: they last longer than the
-    /// rollout.
+    /// The requests of the contender in its namespace, divided by the number of pods. Watches do not count:
+    /// they last longer than the rollout.
     fn requests_a_pod(&self, requests: &[Request], pods: usize) -> Values {
         let inside = |request: &&Request| request.namespace.as_deref() == Some(&self.test_cluster.namespace);
         let sent = requests.iter().filter(inside).filter(|request| self.contender.sent(request));

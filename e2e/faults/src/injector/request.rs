@@ -64,7 +64,8 @@ impl RequestInfo {
         }
     }
 
-    /// Whether [`Fault::Crash`](crate::case::Fault::Crash) counts it. Leases are renewed by time and do not count.
+    /// Whether [`Fault::Crash`](crate::case::Fault::Crash) counts it. Leases are renewed by time and do not
+    /// count.
     pub(super) fn is_counted(&self) -> bool {
         !matches!(self.verb, "get" | "list" | "watch") && !self.dry_run && self.plural != "leases"
     }

@@ -79,7 +79,8 @@ fn why_incomplete(history: &History<'_>, object: &Value, requests: usize, at: Ti
     }
 }
 
-/// Whether there is the set to which an abort rolls back. Without it, no pod moves until a retry, and the condition says so.
+/// Whether there is the set to which an abort rolls back. Without it, no pod moves until a retry, and the
+/// condition says so.
 fn has_set_of_abort(history: &History<'_>, object: &Value, requests: usize) -> bool {
     let hash = &object["status"]["aborted"]["templateHash"];
     let mut sets = history.all_at("orderedreplicasets", requests).filter(|set| !is_terminating(set));
@@ -252,7 +253,10 @@ pub(super) fn retries(history: &History<'_>) -> Vec<Violation> {
         let ended = history.log.events.iter().any(|event| {
             event.requests >= write.place
                 && event.at <= write.record.at + RETRY
-                && matches!(&event.kind, RunEventKind::InstanceKilled(one) | RunEventKind::InstanceExited(one, _) | RunEventKind::InstancePanicked(one, _) if *one == write.instance)
+                && matches!(&event.kind, RunEventKind::InstanceKilled(one)
+                    | RunEventKind::InstanceExited(one, _)
+                    | RunEventKind::InstancePanicked(one, _)
+                    if *one == write.instance)
         });
         let end = history.log.requests.partition_point(|record| record.at <= write.record.at + RETRY);
         // The object may be deleted before the next retry.
@@ -268,7 +272,8 @@ pub(super) fn retries(history: &History<'_>) -> Vec<Violation> {
             });
         // A fault may prevent the retry, and a frozen instance does not retry.
         let is_prevented = history.log.events.iter().any(|event| {
-            let tried = matches!(&event.kind, RunEventKind::FaultInjected(message) if message.contains(" of ") || message.starts_with("Freeze"));
+            let tried = matches!(&event.kind, RunEventKind::FaultInjected(message)
+            if message.contains(" of ") || message.starts_with("Freeze"));
             tried && event.requests > write.place && event.at <= write.record.at + RETRY
         });
         if !asked
@@ -343,7 +348,8 @@ pub(super) fn replaces_old_pods(history: &History<'_>) -> Vec<Violation> {
         Fault::Request { matcher, times, .. } => Some((&matcher.verb, &matcher.body_contains, *times > 60)),
         _ => None,
     });
-    // Where a fault refuses any create, none may be possible: it answers instead of the server, whose log has no refusal.
+    // Where a fault refuses any create, none may be possible: it answers instead of the server, whose log has
+    // no refusal.
     if refused.clone().any(|(verb, text, _)| verb == "create" && text.is_empty()) {
         return Vec::new();
     }
@@ -439,7 +445,8 @@ pub(super) fn retries_after_faults(history: &History<'_>) -> Vec<Violation> {
             .faults
             .iter()
             .any(|fault| matches!(fault, Fault::Freeze { .. } | Fault::Partition { .. }));
-        // A fault may prevent the retries, too, also one at the same time; then not another failed response, which ends at once.
+        // A fault may prevent the retries, too, also one at the same time; then not another failed response,
+        // which ends at once.
         let mut others = history.log.events[place + 1..].iter().filter(|later| match &later.kind {
             RunEventKind::FaultInjected(_) if later.at > event.at => later.at <= until,
             RunEventKind::FaultInjected(message) => !is_failed_response(message),

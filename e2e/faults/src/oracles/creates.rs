@@ -17,8 +17,8 @@ fn creates<'h, 'a>(history: &'h History<'a>, decision: usize) -> Vec<&'h Write<'
     history.sent(decision).filter(|write| write.kind == Kind::CreatePod && !write.is_delayed).collect()
 }
 
-/// S4: no pod is created while an orphan matches, once the controller can know it. Otherwise there is one pod too many when the orphan
-/// is adopted.
+/// S4: no pod is created while an orphan matches, once the controller can know it. Otherwise there is one pod
+/// too many when the orphan is adopted.
 pub(super) fn beside_orphans(history: &History<'_>) -> Vec<Violation> {
     let mut found_all = Vec::new();
     for (place, decided, _) in history.acts() {
@@ -53,7 +53,8 @@ pub(super) fn beside_orphans(history: &History<'_>) -> Vec<Violation> {
     found_all
 }
 
-/// S8: no more creates are sent than were decided, and none while a pod that was created before is not observed.
+/// S8: no more creates are sent than were decided, and none while a pod that was created before is not
+/// observed.
 pub(super) fn one_per_slot(history: &History<'_>) -> Vec<Violation> {
     let mut found_all = Vec::new();
     for (place, decided, act) in history.acts() {

@@ -1,4 +1,5 @@
-//! S1 to S12: decisions, by the rules of `e2e/oracle`, which the planner's tests and the exploration use, too.
+//! S1 to S12: decisions, by the rules of `e2e/oracle`, which the planner's tests and the exploration use,
+//! too.
 
 use std::collections::BTreeMap;
 

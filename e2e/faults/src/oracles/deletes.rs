@@ -1,6 +1,7 @@
 //! S1, S2, S5, S13, S15: the deletes that were sent for a decision, against what the decision was made on.
 //!
-//! `decisions::allowed` checks the decision itself: the order, the floor and the ceiling. What is sent is a part of it.
+//! `decisions::allowed` checks the decision itself: the order, the floor and the ceiling. What is sent is a
+//! part of it.
 
 use ordereddeployment_api::{PausePoint, Template};
 use ordereddeployment_oracle::View;
@@ -112,10 +113,14 @@ pub(super) fn prefix(history: &History<'_>) -> Vec<Violation> {
     found_all
 }
 
-/// S13: no rollout deletes a pod whose template is the spec's in another spelling, unless the server refuses to compare templates.
+/// S13: no rollout deletes a pod whose template is the spec's in another spelling, unless the server refuses
+/// to compare templates.
 pub(super) fn equal_templates(history: &History<'_>) -> Vec<Violation> {
     let refused = |record: &Record| record.plural == "podtemplates" && matches!(record.code, 400 | 403 | 422);
-    let injected = |event: &RunEvent| matches!(&event.kind, RunEventKind::FaultInjected(fault) if fault.starts_with("Response") && fault.ends_with("/podtemplates"));
+    let injected = |event: &RunEvent| {
+        matches!(&event.kind, RunEventKind::FaultInjected(fault)
+            if fault.starts_with("Response") && fault.ends_with("/podtemplates"))
+    };
     if history.log.requests.iter().any(refused) || history.log.events.iter().any(injected) {
         return Vec::new();
     }
@@ -136,7 +141,8 @@ pub(super) fn equal_templates(history: &History<'_>) -> Vec<Violation> {
     found_all
 }
 
-/// S5: no pod goes that had a pause point `before` when the server received its delete, unless the point was passed.
+/// S5: no pod goes that had a pause point `before` when the server received its delete, unless the point was
+/// passed.
 pub(super) fn barrier(history: &History<'_>) -> Vec<Violation> {
     let mut found_all = Vec::new();
     for deletes in all(history) {

@@ -1,4 +1,5 @@
-//! An index of the log: every object at any moment, every write of a controller with the decision that it carries out.
+//! An index of the log: every object at any moment, every write of a controller with the decision that it
+//! carries out.
 //!
 //! It checks nothing.
 
@@ -44,7 +45,8 @@ pub(super) struct Write<'a> {
     pub(super) kind: Kind,
     /// The UID of the OrderedDeployment that it is about, if known.
     pub(super) owner: Option<&'a str>,
-    /// The decision that it carries out: the last one of that instance about that object, if it carries out any.
+    /// The decision that it carries out: the last one of that instance about that object, if it carries out
+    /// any.
     pub(super) decision: Option<usize>,
     /// Whether a fault delayed it: then the decision that it carries out is unknown.
     pub(super) is_delayed: bool,
@@ -152,7 +154,8 @@ impl<'a> History<'a> {
         }
     }
 
-    /// The last controller reference of an object by the time that many requests were answered, also if the object is deleted.
+    /// The last controller reference of an object by the time that many requests were answered, also if the
+    /// object is deleted.
     pub(super) fn controller_of(&self, uid: &str, requests: usize) -> Option<&'a str> {
         let until = self.until(uid, requests);
         until.iter().rev().find_map(|commit| controller(&commit.object))
@@ -215,7 +218,8 @@ impl<'a> History<'a> {
         self.by_decision.get(&decision).into_iter().flatten().map(|place| &self.writes[*place])
     }
 
-    /// Whether a controller may take that pod for deleted: its delete was carried out and the response was lost.
+    /// Whether a controller may take that pod for deleted: its delete was carried out and the response was
+    /// lost.
     pub(super) fn may_seem_deleted(&self, uid: &str) -> bool {
         self.writes.iter().any(|write| {
             write.kind == Kind::DeletePod && write.lost_response && write.precondition("uid") == Some(uid)

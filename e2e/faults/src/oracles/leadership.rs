@@ -46,7 +46,8 @@ pub(super) fn lease(history: &History<'_>) -> Vec<Violation> {
     found_all
 }
 
-/// Whether requests are slow and an instance is frozen or disconnected meanwhile: then its writes arrive late.
+/// Whether requests are slow and an instance is frozen or disconnected meanwhile: then its writes arrive
+/// late.
 fn may_write_late(history: &History<'_>) -> bool {
     let slow = |fault: &Fault| matches!(fault, Fault::Latency { before: 1.., .. });
     history.case.faults.iter().any(slow) && absences(history).next().is_some()
@@ -85,8 +86,8 @@ pub(super) fn no_leader(history: &History<'_>) -> Vec<Violation> {
     found_all
 }
 
-/// L5: a new leader acts within the lease and two seconds after the last renewal of the old leader, or at once if that time has
-/// passed.
+/// L5: a new leader acts within the lease and two seconds after the last renewal of the old leader, or at
+/// once if that time has passed.
 pub(super) fn idle_leader(history: &History<'_>) -> Vec<Violation> {
     if history.case.cluster.instances < 2 || history.case.faults.iter().any(disturbs_leaders) {
         return Vec::new();

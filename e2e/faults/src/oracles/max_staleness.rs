@@ -28,7 +28,8 @@ pub(super) fn max_staleness(case: &Case, log: &Log, at: Timestamp) -> SignedDura
             Fault::Watch { effect: WatchFault::Delay(delay), span, .. } => span.duration.max(*delay) + *delay,
             Fault::Watch { effect: WatchFault::HalfOpen, span, .. } => span.duration + WATCH_TIMEOUT,
             Fault::Partition { span, .. } | Fault::Watch { span, .. } => span.duration + BACKOFF,
-            // A reconcile keeps the object of its start, and its batches of writes are sent one after the other.
+            // A reconcile keeps the object of its start, and its batches of writes are sent one after the
+            // other.
             Fault::Request { effect: RequestFault::Delay(delay), times, .. } => {
                 *delay * u64::from((*times).min(MAX_BATCHES))
             }

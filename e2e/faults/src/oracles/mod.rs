@@ -1,5 +1,5 @@
-//! Checks a log against the promises. An oracle reads what the server received and what each decision was made on. It never reads
-//! the state of the controller.
+//! Checks a log against the promises. An oracle reads what the server received and what each decision was
+//! made on. It never reads the state of the controller.
 
 mod convergence;
 mod creates;
@@ -67,8 +67,8 @@ const ORACLES: &[(&str, Oracle)] = &[
     ("staleness::as_stored", staleness::as_stored),
 ];
 
-/// The oracles that compare what happens with the status, or expect the end that it promises. A forged status may stop the rollout, or
-/// say which pause points are passed; the others hold with any status.
+/// The oracles that compare what happens with the status, or expect the end that it promises. A forged status
+/// may stop the rollout, or say which pause points are passed; the others hold with any status.
 const OF_STATUS: &[&str] = &[
     "deletes::barrier",
     "status::never_ahead",

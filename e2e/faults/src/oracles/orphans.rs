@@ -11,8 +11,8 @@ const COLLECTOR: &str = "sandbox-garbage-collector";
 
 /// S6: the owner of an adopted object exists and is not being deleted, as of a read of the owner.
 ///
-/// A server does not check owners, so the owner may be deleted between that read and the adoption. The orphan must be read before the
-/// owner.
+/// A server does not check owners, so the owner may be deleted between that read and the adoption. The orphan
+/// must be read before the owner.
 pub(super) fn adopters(history: &History<'_>) -> Vec<Violation> {
     let adoptions = history.writes.iter().filter_map(|write| Some((write, adoption(history, write)?)));
     let wrong = adoptions.filter_map(|(write, owner)| Some((write, why_not(history, write, owner)?)));
@@ -57,7 +57,8 @@ fn why_not(history: &History<'_>, write: &Write<'_>, owner: &str) -> Option<&'st
     later.then_some("the new owner was read before the object was an orphan, and is deleted or being deleted")
 }
 
-/// S14: the garbage collector deletes no object that existed when its owner was deleted with the policy `Orphan`.
+/// S14: the garbage collector deletes no object that existed when its owner was deleted with the policy
+/// `Orphan`.
 pub(super) fn kept(history: &History<'_>) -> Vec<Violation> {
     let mut found_all = Vec::new();
     for (place, commit) in history.log.commits.iter().enumerate() {
@@ -111,7 +112,8 @@ fn is_deleted_otherwise(history: &History<'_>, request: usize) -> bool {
     })
 }
 
-/// Whether a controller adopted the object or its set after that request, for an owner that existed when it was read.
+/// Whether a controller adopted the object or its set after that request, for an owner that existed when it
+/// was read.
 fn was_adopted_for_read_owner(history: &History<'_>, object: &Value, request: usize) -> bool {
     let mine = [Some(uid(object)), controller(object)];
     history.writes.iter().filter(|write| write.place > request).any(|write| {

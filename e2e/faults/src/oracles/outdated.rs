@@ -12,7 +12,8 @@ use super::violation::Violation;
 /// The time until a controller stops a decision that is outdated.
 const AT_ONCE: SignedDuration = SignedDuration::from_millis(100);
 
-/// S10: nothing is created or deleted for an object that is deleted or terminating, once the controller can know it.
+/// S10: nothing is created or deleted for an object that is deleted or terminating, once the controller can
+/// know it.
 pub(super) fn deleted_object(history: &History<'_>) -> Vec<Violation> {
     let mut deleted: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for commit in history.log.commits.iter().filter(|commit| commit.plural == "ordereddeployments") {
@@ -39,7 +40,8 @@ pub(super) fn deleted_object(history: &History<'_>) -> Vec<Violation> {
     late.collect()
 }
 
-/// S10: a decision is not carried out long after the object has changed or is deleted, or its rollout is to be aborted.
+/// S10: a decision is not carried out long after the object has changed or is deleted, or its rollout is to
+/// be aborted.
 pub(super) fn changed_object(history: &History<'_>) -> Vec<Violation> {
     let moves = |write: &&Write<'_>| {
         matches!(write.kind, Kind::CreatePod | Kind::DeletePod | Kind::CreateSet | Kind::DeleteSet)

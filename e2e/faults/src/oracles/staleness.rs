@@ -105,8 +105,8 @@ fn behind(
     }
 }
 
-/// L6, causality: a decision that deletes pods observes everything that was committed before the generation, the request of a user,
-/// the start and the election that precede it.
+/// L6, causality: a decision that deletes pods observes everything that was committed before the generation,
+/// the request of a user, the start and the election that precede it.
 pub(super) fn causality(history: &History<'_>) -> Vec<Violation> {
     let mut found_all = Vec::new();
     for (place, decided, _) in history.acts() {
@@ -219,7 +219,8 @@ pub(super) fn as_stored(history: &History<'_>) -> Vec<Violation> {
         let wrong = snapshot.pods.iter().find(|pod| {
             pods.get(&(&*pod.facts.uid, number(&pod.resource_version))).is_none_or(|stored| {
                 stored.as_ref().is_some_and(|stored| {
-                    // The controller knows from the response that it was deleted, before the version that says so.
+                    // The controller knows from the response that it was deleted, before the version that
+                    // says so.
                     (&stored.name, &stored.set, &stored.facts, &stored.point, stored.finished)
                         != (&pod.name, &pod.set, &pod.facts, &pod.point, pod.finished)
                         || stored.terminating && !pod.terminating

@@ -8,10 +8,12 @@ use super::history::{History, Kind, Write, found, status};
 use super::violation::Violation;
 use crate::log::DecisionRecord;
 
+type Status = OrderedDeploymentStatus;
+
 /// Checks each status that a controller stored: the decision, the status before and the status after.
 fn each<'a>(
     history: &History<'a>,
-    mut check: impl FnMut(&DecisionRecord, &OrderedDeploymentStatus, &OrderedDeploymentStatus) -> Option<String>,
+    mut check: impl FnMut(&DecisionRecord, &Status, &Status) -> Option<String>,
 ) -> Vec<Violation> {
     let stored = history.committed().filter(|(_, write)| write.kind == Kind::Status && !write.is_delayed);
     let wrong = stored.filter_map(|(commit, write): (_, &Write<'a>)| {

@@ -1,4 +1,5 @@
-//! S12: no panic, a bounded number of writes, and none at rest. L2: a hold that is not resumed stays, without writes.
+//! S12: no panic, a bounded number of writes, and none at rest. L2: a hold that is not resumed stays, without
+//! writes.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -8,15 +9,15 @@ use super::violation::Violation;
 use crate::log::{RunEventKind, instance};
 use crate::run::MAX_REQUESTS;
 
-/// The maximum number of writes: in each run, for each start of an instance, for each fault or change by other clients, and for
-/// each minute.
+/// The maximum number of writes: in each run, for each start of an instance, for each fault or change by
+/// other clients, and for each minute.
 const PER_RUN: usize = 60;
 const PER_START: usize = 40;
 const PER_CHANGE: usize = 8;
 /// A refused write is repeated every 30 s, with an event.
 const PER_MINUTE: i64 = 3;
-/// The maximum number of requests that fail, and of warnings that are logged: in each run, for each start of an instance, and for each
-/// minute. The cause of an outage does not matter.
+/// The maximum number of requests that fail, and of warnings that are logged: in each run, for each start of
+/// an instance, and for each minute. The cause of an outage does not matter.
 const REFUSED: (usize, usize, i64) = (300, 60, 30);
 const LOGGED: (usize, usize, i64) = (60, 30, 6);
 /// The maximum number of status updates of one object per second.
@@ -64,7 +65,8 @@ pub(super) fn write_storms(history: &History<'_>) -> Vec<Violation> {
         // Each conflict with the change of another client causes a reconcile at once.
         let conflicts = history.log.events.iter().any(|event| {
             let within = event.at >= first.record.at && event.at <= last.record.at;
-            within && matches!(&event.kind, RunEventKind::FaultInjected(message) if message.starts_with("UpdateBefore"))
+            let is_conflict = |fault: &str| fault.starts_with("UpdateBefore");
+            within && matches!(&event.kind, RunEventKind::FaultInjected(fault) if is_conflict(fault))
         });
         first.owner == last.owner && span <= SignedDuration::from_secs(1) && !conflicts
     });

@@ -7,8 +7,9 @@ use super::violation::Violation;
 use crate::log::instance;
 use crate::user::HOSTILE;
 
-/// S6: no request of a controller is for the namespace without an OrderedDeployment, and no decision is made on an object of it. That
-/// its objects cause no write elsewhere follows from `steady_state::writes_at_rest`: they are forged again at rest.
+/// S6: no request of a controller is for the namespace without an OrderedDeployment, and no decision is made
+/// on an object of it. That its objects cause no write elsewhere follows from `steady_state::writes_at_rest`:
+/// they are forged again at rest.
 pub(super) fn apart(history: &History<'_>) -> Vec<Violation> {
     let requests = history.log.requests.iter();
     let sent = requests

@@ -133,7 +133,10 @@ fn pod(rng: &mut StdRng) -> Undoable {
 fn spec(rng: &mut StdRng) -> Undoable {
     let after = soon(rng);
     let image = |image: &str| UserAction::PatchSpec(json!({"template": template(image)}));
-    let bounds = |surge: u32, unavailable: u32| json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}});
+    let bounds = |surge: u32, unavailable: u32| {
+        json!({"strategy": {"type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}})
+    };
     let name = one(rng, &["web:1", "web:2", "web:3", "web:4"]);
     let respelled = UserAction::PatchSpec(json!({"template": spelled(name, rng.random_range(0..SPELLINGS))}));
     let good = image(name);
@@ -269,7 +272,8 @@ fn forged_field(rng: &mut StdRng) -> (String, Value) {
         5 => ("rollout", Value::Null),
         6 => {
             let hold = json!({
-                "id": id, "pod": "web", "podUID": id, "point": one(rng, &["Before", "After"]), "revision": revision,
+                "id": id, "pod": "web", "podUID": id, "point": one(rng, &["Before", "After"]),
+                "revision": revision,
                 "since": at, "replicas": size, "limit": size,
             });
             ("hold", hold)

@@ -52,7 +52,8 @@ const REFUSALS: &[(u16, &str, &str)] = &[
     (
         403,
         "Forbidden",
-        "pods \"x\" is forbidden: unable to create new content in namespace default because it is being terminated",
+        "pods \"x\" is forbidden: unable to create new content in namespace default because it is being \
+         terminated",
     ),
     (422, "Invalid", "Pod \"x\" is invalid: spec.containers[0].image: Required value"),
 ];

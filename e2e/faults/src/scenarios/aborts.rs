@@ -45,7 +45,8 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     Scenario("aborted-by-the-deadline", |draw| {
         let spec = json!({
-            "replicas": 4, "strategy": draw.bounds(), "progressDeadlineSeconds": 30, "progressDeadlineAction": "Abort",
+            "replicas": 4, "strategy": draw.bounds(), "progressDeadlineSeconds": 30,
+            "progressDeadlineAction": "Abort",
         });
         stays(web(draw, &spec).after(draw.pause(50), image("broken:2")))
     }),

@@ -36,7 +36,8 @@ const TIME_LIMIT: Millis = 120_000;
 pub struct Scenario(pub(super) &'static str, pub(super) fn(&mut Draw<'_>) -> ScenarioBuilder);
 
 impl Scenario {
-    /// The case with the parameters that these random numbers give; those of seed 1 give the default parameters.
+    /// The case with the parameters that these random numbers give; those of seed 1 give the default
+    /// parameters.
     #[must_use]
     pub fn case(&self, rng: &mut StdRng) -> Case {
         (self.1)(&mut Draw::from(rng)).build(self.0)

@@ -73,8 +73,8 @@ pub(super) const ALL: &[Scenario] = &[
             .wait(draw.pause(3000))
             .resume()
     }),
-    // The split is the same afterwards. The scenario waits until the pod of a point `after` is deleted: before that, scaling deletes the
-    // pod and its point.
+    // The split is the same afterwards. The scenario waits until the pod of a point `after` is deleted:
+    // before that, scaling deletes the pod and its point.
     Scenario("held-scaled-to-zero-and-back", |draw| {
         held(draw)
             .reason(condition::HELD, reason::ROLLOUT_HELD, NoAction)
@@ -83,7 +83,8 @@ pub(super) const ALL: &[Scenario] = &[
             .wait(draw.pause(4000))
             .resume()
     }),
-    // The rollout is scaled before its pause point, so that only pods with a point are left, and again during the hold.
+    // The rollout is scaled before its pause point, so that only pods with a point are left, and again during
+    // the hold.
     Scenario("scaled-at-a-point", |draw| {
         let spec = json!({"replicas": 5, "strategy": draw.bounds()});
         let (place, point) = (draw.place(3, 4), draw.point());

@@ -47,7 +47,8 @@ pub(super) const ALL: &[Scenario] = &[
     Scenario("cordoned", |draw| {
         let spec = json!({
             "strategy": draw.bounds(),
-            "deletionOrder": {"nodePriorities": [{"unschedulable": true, "priority": 5}, {"taintKeys": ["gone"], "priority": 9}]},
+            "deletionOrder": {"nodePriorities": [{"unschedulable": true, "priority": 5},
+            {"taintKeys": ["gone"], "priority": 9}]},
         });
         let cordon =
             |name: &str, cordoned: bool| Patch(node(name), json!({"spec": {"unschedulable": cordoned}}));
@@ -110,7 +111,8 @@ pub(super) const ALL: &[Scenario] = &[
             .after(draw.pause(300), ForceDeletePod(Old(0)))
             .after(draw.pause(300), DeletePod(Any(2)))
     }),
-    // The namespace is deleted. Nothing can be created in it, and the finalizer of a pod keeps it for some time.
+    // The namespace is deleted. Nothing can be created in it, and the finalizer of a pod keeps it for some
+    // time.
     Scenario("namespace-deleted", |draw| {
         let mut web = deployment("shop", &json!({"replicas": 3}));
         web["metadata"]["namespace"] = json!("shop");

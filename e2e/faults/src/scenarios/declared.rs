@@ -72,7 +72,8 @@ pub(super) const ALL: &[Scenario] = &[
     Scenario("declared-edited", |draw| {
         let before = json!([{"name": "canary", "afterUpdated": 2}]);
         let more = json!([
-            {"name": "one", "afterUpdated": 1}, {"name": "canary", "afterUpdated": 4}, {"name": "low", "beforePriority": 10},
+            {"name": "one", "afterUpdated": 1}, {"name": "canary", "afterUpdated": 4}, {"name": "low",
+            "beforePriority": 10},
         ]);
         with_points(draw, before)
             .rollout(draw)

@@ -21,8 +21,9 @@ fn in_a_rollout(draw: &mut Draw<'_>, strategy: &Value) -> ScenarioBuilder {
         .when_complete(image("web:3"))
 }
 
-/// A deletion, and the behavior of the garbage collector afterwards: the image of the set, none for the OrderedDeployment itself; the
-/// propagation policy; pace and lag of the garbage collector, and how long it is frozen.
+/// A deletion, and the behavior of the garbage collector afterwards: the image of the set, none for the
+/// OrderedDeployment itself; the propagation policy; pace and lag of the garbage collector, and how long it
+/// is frozen.
 pub(crate) struct Deletion(Option<&'static str>, &'static str, Millis, Millis, Millis);
 
 /// Every deletion of the OrderedDeployment, and of its sets.

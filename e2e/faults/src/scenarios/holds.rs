@@ -95,7 +95,8 @@ pub(super) const ALL: &[Scenario] = &[
             .after(draw.pause(5000), Resume(Current))
             .after(60_000, Resume(All))
     }),
-    // The pause point of the held pod is removed, which ends the hold. Another point is removed before it is reached.
+    // The pause point of the held pod is removed, which ends the hold. Another point is removed before it is
+    // reached.
     Scenario("point-removed", |draw| {
         let remove_point = |selector| annotate(selector, annotation::PAUSE_POINT, None);
         line(draw)

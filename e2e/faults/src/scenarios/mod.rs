@@ -1,7 +1,7 @@
 //! Scenarios: what users do with an OrderedDeployment, each as a case without faults.
 //!
-//! Without faults, a scenario reaches its outcome. It undoes its disruptions, unless the outcome depends on them
-//! ([`Outcome`](crate::case::Outcome)).
+//! Without faults, a scenario reaches its outcome. It undoes its disruptions, unless the outcome depends on
+//! them ([`Outcome`](crate::case::Outcome)).
 
 mod aborts;
 mod builder;

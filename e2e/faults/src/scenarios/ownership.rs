@@ -97,7 +97,8 @@ pub(super) const ALL: &[Scenario] = &[
     // The name of the next set is taken by a set of another template or of another owner.
     Scenario("name-taken", |draw| {
         let foreign = json!([{
-            "apiVersion": "example.com/v1", "kind": "Other", "name": "other", "uid": "other", "controller": true,
+            "apiVersion": "example.com/v1", "kind": "Other", "name": "other", "uid": "other",
+            "controller": true,
         }]);
         let owners = draw.of(&[foreign, Value::Null]);
         // The garbage collector does not collect the set: it cannot look up the unknown kind of its owner.
@@ -129,7 +130,8 @@ pub(super) const ALL: &[Scenario] = &[
         let pause = draw.pause(100);
         deleted(draw, pause, "Foreground").ends(Outcome::Deleted)
     }),
-    // A finalizer delays the deletion: nothing is created or deleted, and the pods stay until the object is deleted.
+    // A finalizer delays the deletion: nothing is created or deleted, and the pods stay until the object is
+    // deleted.
     Scenario("deleted-with-a-finalizer", |draw| {
         let keep =
             |finalizers: Value| Patch(DEPLOYMENT.to_owned(), json!({"metadata": {"finalizers": finalizers}}));

@@ -1,4 +1,5 @@
-//! Short scenarios, which get crashes at every pair of writes, and one of two instances, which gets one crash.
+//! Short scenarios, which get crashes at every pair of writes, and one of two instances, which gets one
+//! crash.
 
 use super::builder::prelude::*;
 

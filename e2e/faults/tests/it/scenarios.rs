@@ -1,5 +1,5 @@
-//! Plays each scenario without faults, with its default parameters and with random ones. A step whose condition does not happen
-//! continues after its time limit; these tests find such steps.
+//! Plays each scenario without faults, with its default parameters and with random ones. A step whose
+//! condition does not happen continues after its time limit; these tests find such steps.
 
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;

@@ -1,11 +1,12 @@
 //! Runs Kubernetes' own tests of Deployments and ReplicaSets.
 //!
-//! The end-to-end specs run on a real control plane: once with the built-in controller of ReplicaSets, once with
-//! ordered-controller-manager. A spec must not fail only with the latter. The integration tests start the API server in their own
-//! process, and ordered-controller-manager in place of the built-in controller. All must pass.
+//! The end-to-end specs run on a real control plane: once with the built-in controller of ReplicaSets, once
+//! with ordered-controller-manager. A spec must not fail only with the latter. The integration tests start
+//! the API server in their own process, and ordered-controller-manager in place of the built-in controller.
+//! All must pass.
 //!
-//! Usage: `specs FOLDER [FOCUS]`. `cargo xtask specs` builds the programs in `FOLDER` and calls this program. With `FOCUS` only the
-//! end-to-end specs run.
+//! Usage: `specs FOLDER [FOCUS]`. `cargo xtask specs` builds the programs in `FOLDER` and calls this program.
+//! With `FOCUS` only the end-to-end specs run.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -101,7 +102,8 @@ fn failure(line: &str) -> Option<&str> {
     kinds.contains(&kind).then_some(spec)
 }
 
-/// Runs the integration tests of one program. They start etcd from `PATH`, and the controller from `E2E_CONTROLLER`.
+/// Runs the integration tests of one program. They start etcd from `PATH`, and the controller from
+/// `E2E_CONTROLLER`.
 async fn integrate(program: &Path, name: &str) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let assets = std::env::var_os("KUBEBUILDER_ASSETS").context("KUBEBUILDER_ASSETS is not set")?;

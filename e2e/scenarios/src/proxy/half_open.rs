@@ -1,7 +1,7 @@
 //! A connection whose bytes can stop in both directions without an end, like a broken network path.
 //!
-//! Bytes that were sent meanwhile arrive when the connection flows again, even if the sender has given up, as in a real
-//! network.
+//! Bytes that were sent meanwhile arrive when the connection flows again, even if the sender has given up, as
+//! in a real network.
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpStream;

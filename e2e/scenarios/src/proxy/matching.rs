@@ -33,8 +33,8 @@ impl RequestInfo {
         self.verb == "watch"
     }
 
-    /// Whether the request is a write that traps and counts include: not of a Lease, which is renewed periodically, and
-    /// not of an Event.
+    /// Whether the request is a write that traps and counts include: not of a Lease, which is renewed
+    /// periodically, and not of an Event.
     pub(super) fn counts(&self) -> bool {
         matches!(self.verb, "create" | "update" | "patch" | "delete")
             && !matches!(self.plural.as_str(), "leases" | "events")

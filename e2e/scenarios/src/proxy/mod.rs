@@ -1,8 +1,8 @@
-//! A proxy in front of an API server, the same for the sandbox and for a real server: it delays watches, holds
-//! requests, rejects them, drops responses and closes connections.
+//! A proxy in front of an API server, the same for the sandbox and for a real server: it delays watches,
+//! holds requests, rejects them, drops responses and closes connections.
 //!
-//! It listens on loopback with plain HTTP and requires its own token. Upstream it is the user of the given kubeconfig.
-//! It never changes what it forwards.
+//! It listens on loopback with plain HTTP and requires its own token. Upstream it is the user of the given
+//! kubeconfig. It never changes what it forwards.
 
 mod answer;
 mod half_open;

@@ -58,8 +58,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// From now on, watches of this resource show every event with this delay, including open watches. Lists have no
-    /// delay.
+    /// From now on, watches of this resource show every event with this delay, including open watches. Lists
+    /// have no delay.
     pub fn delay_watch(&self, plural: &str, delay: Duration) {
         lock(&self.delays).insert(plural.to_owned(), delay);
     }
@@ -106,8 +106,8 @@ impl Rules {
         self.stalled.send_replace(false);
     }
 
-    /// Stops the `nth` matching write from now on, other than of Leases and Events. There is one trap at a time: a new
-    /// one replaces the previous one.
+    /// Stops the `nth` matching write from now on, other than of Leases and Events. There is one trap at a
+    /// time: a new one replaces the previous one.
     pub fn trap(&self, matching: RequestMatcher, nth: usize, moment: Moment) -> Trap {
         let (trap, pending) = trap::set(matching, nth, moment);
         *lock(&self.pending) = Some(pending);
@@ -136,8 +136,8 @@ impl Rules {
         lock(&self.faults).iter().map(|fault| fault.times).sum()
     }
 
-    /// The body of the last eviction of this pod that was forwarded. Kubernetes 1.20 does not include the bodies of
-    /// evictions in its audit log.
+    /// The body of the last eviction of this pod that was forwarded. Kubernetes 1.20 does not include the
+    /// bodies of evictions in its audit log.
     pub(crate) fn eviction(&self, pod: &str) -> Option<Value> {
         serde_json::from_slice(lock(&self.evictions).get(pod)?).ok()
     }

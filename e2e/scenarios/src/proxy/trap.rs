@@ -9,8 +9,8 @@ use super::matching::{RequestInfo, RequestMatcher};
 pub enum Moment {
     /// The server has not received the write.
     BeforeRequest,
-    /// The write is in transit and is not stopped: the server may process it before or after the action of the
-    /// scenario.
+    /// The write is in transit and is not stopped: the server may process it before or after the action of
+    /// the scenario.
     During,
     /// The server has responded, and the client has not received the response.
     BeforeResponse,
@@ -21,8 +21,8 @@ impl Moment {
     pub const ALL: [Self; 3] = [Self::BeforeRequest, Self::During, Self::BeforeResponse];
 }
 
-/// A write that is stopped or will be. Dropping the trap closes its connection; a write that the server has not
-/// received is lost.
+/// A write that is stopped or will be. Dropping the trap closes its connection; a write that the server has
+/// not received is lost.
 #[derive(Debug)]
 pub struct Trap {
     /// When the write is stopped.

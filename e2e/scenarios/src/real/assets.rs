@@ -1,4 +1,5 @@
-//! Finds the servers: `E2E_KUBECONFIG`, `KUBEBUILDER_ASSETS`, the cache. It builds nothing; `cargo xtask` does that.
+//! Finds the servers: `E2E_KUBECONFIG`, `KUBEBUILDER_ASSETS`, the cache. It builds nothing; `cargo xtask`
+//! does that.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,15 +49,18 @@ pub(super) fn programs() -> Result<Assets> {
     let folder = match std::env::var_os("KUBEBUILDER_ASSETS") {
         Some(folder) => PathBuf::from(folder),
         None => cached().context(
-            "no Kubernetes servers to test with: run `cargo xtask kubernetes` once, which builds them, or set \
-             KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager and kube-scheduler, \
+            "no Kubernetes servers to test with: run `cargo xtask kubernetes` once, which builds them, or \
+             set \
+             KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager and \
+             kube-scheduler, \
              or E2E_KUBECONFIG to the kubeconfig of a test cluster",
         )?,
     };
     for program in PROGRAMS {
         if !folder.join(program).is_file() {
             bail!(
-                "{} has no {program}: put it there, or unset KUBEBUILDER_ASSETS and run `cargo xtask kubernetes`",
+                "{} has no {program}: put it there, or unset KUBEBUILDER_ASSETS and run `cargo xtask \
+                 kubernetes`",
                 folder.display()
             );
         }

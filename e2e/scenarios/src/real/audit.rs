@@ -77,9 +77,9 @@ pub(super) fn end(dead: &[PathBuf], file: &Path) -> Result<Mark> {
     Ok(Mark { dead: dead.len(), offset })
 }
 
-/// The answered requests after the mark. A delete is at the position where it began, so every delete with a visible effect is in
-/// the list. `dead` are the logs of killed servers, oldest first: requests without a response have the code 0 there, since
-/// their result is unknown.
+/// The answered requests after the mark. A delete is at the position where it began, so every delete with a
+/// visible effect is in the list. `dead` are the logs of killed servers, oldest first: requests without a
+/// response have the code 0 there, since their result is unknown.
 pub(super) async fn requests(dead: &[PathBuf], file: &Path, since: Mark) -> Result<Vec<Request>> {
     let mut all = Vec::new();
     let mut offset = since.offset;

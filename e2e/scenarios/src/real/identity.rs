@@ -1,5 +1,5 @@
-//! The identities of a control plane: a certificate authority, the server certificate, the key of service accounts, and
-//! a token for each user.
+//! The identities of a control plane: a certificate authority, the server certificate, the key of service
+//! accounts, and a token for each user.
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,9 @@
-//! A real control plane on loopback: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and stand-ins for
-//! the kubelets.
+//! A real control plane on loopback: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and
+//! stand-ins for the kubelets.
 //!
-//! Every control plane has its own folder and ports, and its processes are ended by ID when it is dropped. It never
-//! uses a cluster that it did not start, except the one in `E2E_KUBECONFIG`; there it starts only the stand-ins.
+//! Every control plane has its own folder and ports, and its processes are ended by ID when it is dropped. It
+//! never uses a cluster that it did not start, except the one in `E2E_KUBECONFIG`; there it starts only the
+//! stand-ins.
 
 mod assets;
 mod audit;
@@ -113,8 +114,8 @@ impl ControlPlane {
         plane.complete(setting).await
     }
 
-    /// Starts a separate control plane even if `E2E_KUBECONFIG` names a cluster, for scenarios that would change the
-    /// whole cluster.
+    /// Starts a separate control plane even if `E2E_KUBECONFIG` names a cluster, for scenarios that would
+    /// change the whole cluster.
     pub async fn start_own(setting: &Setting) -> Result<Self> {
         ours(&assets::programs()?, folder()?, setting).await?.complete(setting).await
     }
@@ -131,8 +132,8 @@ impl ControlPlane {
         Ok(plane)
     }
 
-    /// Starts Kubernetes' current CRD server beside the API server, in the same etcd, and creates these CRDs there. Returns an
-    /// administrator's client of it.
+    /// Starts Kubernetes' current CRD server beside the API server, in the same etcd, and creates these CRDs
+    /// there. Returns an administrator's client of it.
     pub async fn start_crd_server(
         &mut self,
         program: &Path,
@@ -242,7 +243,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Restarts a server on the same port and with the same data, and waits until custom resources are served.
+    /// Restarts a server on the same port and with the same data, and waits until custom resources are
+    /// served.
     pub async fn start_again(&self, component: Component) -> Result<()> {
         self.own()?.start_again(component.name())?;
         if component == Component::ApiServer {
@@ -331,7 +333,8 @@ impl ControlPlane {
         self.wait_for_nodes(&client, &setting.nodes).await
     }
 
-    /// A new node is tainted until the node controller has seen that it is ready. The scheduler ignores it until then.
+    /// A new node is tainted until the node controller has seen that it is ready. The scheduler ignores it
+    /// until then.
     async fn wait_for_nodes(&self, client: &Client, specs: &[NodeSpec]) -> Result<()> {
         let nodes: Api<Node> = Api::all(client.clone());
         let is_tainted = |node: &Node| {
@@ -351,7 +354,8 @@ impl ControlPlane {
         .await
     }
 
-    /// The API server accepts pods only after the controllers have created the service account of the namespace.
+    /// The API server accepts pods only after the controllers have created the service account of the
+    /// namespace.
     pub(crate) async fn wait_for_pods(&self, client: &Client, namespace: &str) -> Result<()> {
         let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(client.clone(), namespace);
         let pod = serde_json::from_value(serde_json::json!({
@@ -383,8 +387,8 @@ pub struct BuiltIn {
 }
 
 impl BuiltIn {
-    /// Starts these controllers of kube-controller-manager, in the form of its flag `--controllers`, on the server of
-    /// this kubeconfig.
+    /// Starts these controllers of kube-controller-manager, in the form of its flag `--controllers`, on the
+    /// server of this kubeconfig.
     pub(crate) fn start(kubeconfig: &Path, controllers: &str, arguments: &[&str]) -> Result<Self> {
         let (assets, folder) = (assets::programs()?, folder()?);
         let mut children = Children::new(&assets, folder.path())?;

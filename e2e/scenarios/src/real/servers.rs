@@ -92,7 +92,8 @@ pub(super) fn start_api_server(
     Ok(audit)
 }
 
-/// Starts Kubernetes' CRD server beside the API server of this kubeconfig, which answers its questions about users.
+/// Starts Kubernetes' CRD server beside the API server of this kubeconfig, which answers its questions about
+/// users.
 pub(super) fn start_crd_server(
     children: &mut Children,
     folder: &Path,
@@ -133,7 +134,8 @@ pub(super) fn start_controllers(
     };
     let mut manager = children.command(CONTROLLER_MANAGER);
     quiet(&mut manager, children);
-    // The client limit stays at the default of 20 requests per second: a slower garbage collector exposes more races.
+    // The client limit stays at the default of 20 requests per second: a slower garbage collector exposes
+    // more races.
     manager
         .arg(kubeconfig(CONTROLLER_MANAGER, User::ControllerManager)?)
         .arg(format!("--controllers={}", setting.built_in_controllers))

@@ -1,6 +1,7 @@
 //! Direct access to etcd, without the API server: committed changes in order, and compaction.
 //!
-//! It uses the JSON gateway of etcd and reads objects only if the API server stores them as JSON. It changes no object.
+//! It uses the JSON gateway of etcd and reads objects only if the API server stores them as JSON. It changes
+//! no object.
 
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine;

@@ -25,8 +25,8 @@ fn reports_error(object: &OrderedDeployment, words: &str) -> bool {
     })
 }
 
-/// The webhook applies the verdict to pods of the new template only. The OrderedDeployment reports it, and the old set
-/// replaces lost pods.
+/// The webhook applies the verdict to pods of the new template only. The OrderedDeployment reports it, and
+/// the old set replaces lost pods.
 async fn an_old_set_heals_despite_the_verdict_on_the_new_template(
     cluster: TestCluster,
     verdict: Verdict,

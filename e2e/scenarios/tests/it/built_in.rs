@@ -42,7 +42,8 @@ fn objects(cluster: &TestCluster, version: &str, kind: &str) -> Api<DynamicObjec
 /// Creates or changes a budget for the pods of `web`, with this limit.
 pub(crate) async fn set_budget(cluster: &TestCluster, name: &str, (field, limit): (&str, impl Into<Value>)) {
     let budget = json!({
-        "apiVersion": version(cluster, &POLICY).await, "kind": "PodDisruptionBudget", "metadata": {"name": name},
+        "apiVersion": version(cluster, &POLICY).await, "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, field: limit.into()},
     });
     cluster.kubectl.run_with(&["apply", "-f", "-"], &budget.to_string()).await.unwrap();
@@ -70,9 +71,9 @@ async fn a_disruption_budget_expects_the_desired_pods_at_any_point_of_a_rollout(
     for held in [&pods[1], &pods[3]] {
         cluster.pause_at(held, "before").await.unwrap();
     }
-    // Between the writes of two sets the sum may be too large, but never too small: that would allow one eviction too
-    // many. The test does not check the status of the budget meanwhile, because the disruption controller reads only
-    // the sets whose pods it has seen.
+    // Between the writes of two sets the sum may be too large, but never too small: that would allow one
+    // eviction too many. The test does not check the status of the budget meanwhile, because the disruption
+    // controller reads only the sets whose pods it has seen.
     let sizes = cluster.until_all(cluster.sets(), "never", |sets| {
         let sum: i32 = sets.iter().map(|set| set.spec.replicas).sum();
         assert!(sum >= 6, "sizes of {sum} in all");
@@ -149,8 +150,8 @@ async fn pods_of_a_drained_node_are_replaced_on_other_nodes(cluster: TestCluster
     cluster.kubectl.run(&["uncordon", "d1"]).await.unwrap();
 }
 
-/// An autoscaler without metrics: it reads the scale subresource with its selector, and keeps the replicas within its
-/// limits. The sandbox has no autoscaler.
+/// An autoscaler without metrics: it reads the scale subresource with its selector, and keeps the replicas
+/// within its limits. The sandbox has no autoscaler.
 #[cfg(feature = "real-servers")]
 async fn an_autoscaler_reads_and_writes_the_scale_and_pods_are_deleted_in_order(cluster: TestCluster) {
     let version = version(&cluster, &["autoscaling/v2", "autoscaling/v2beta2"]).await;

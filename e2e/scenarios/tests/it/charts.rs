@@ -1,5 +1,6 @@
-//! Deployments as common Helm charts render them: converted, adopted while they run, applied again, rolled out in
-//! order, and adopted back. The Kubernetes Deployment controller runs on both servers. Each adoption is interrupted at every write.
+//! Deployments as common Helm charts render them: converted, adopted while they run, applied again, rolled
+//! out in order, and adopted back. The Kubernetes Deployment controller runs on both servers. Each adoption
+//! is interrupted at every write.
 #![cfg(feature = "real-servers")]
 
 use std::collections::BTreeSet;
@@ -40,8 +41,8 @@ struct Chart {
     /// What the next release changes: the old and the new text.
     release: (&'static str, &'static str),
     replicas: i32,
-    /// Whether `kubectl apply` created the Deployment. Its annotation then has the applied manifest; otherwise, as with
-    /// Helm, the user must pass the manifest.
+    /// Whether `kubectl apply` created the Deployment. Its annotation then has the applied manifest;
+    /// otherwise, as with Helm, the user must pass the manifest.
     applied: bool,
 }
 
@@ -56,7 +57,8 @@ impl Chart {
         cluster.kubectl.run(&status).await.unwrap();
     }
 
-    /// Runs `kubectl ordered adopt`, interrupted after each of these writes in turn. Returns the notes of the last run.
+    /// Runs `kubectl ordered adopt`, interrupted after each of these writes in turn. Returns the notes of the
+    /// last run.
     async fn adopt(
         &self,
         cluster: &TestCluster,
@@ -95,7 +97,8 @@ impl Chart {
         if cluster.control_plane().is_some() {
             let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": self.name});
             let autoscaler = json!({
-                "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": {"name": self.name},
+                "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
+                "metadata": {"name": self.name},
                 "spec": {"minReplicas": 1, "maxReplicas": 20, "scaleTargetRef": target},
             });
             cluster.kubectl.run_with(&["apply", "-f", "-"], &autoscaler.to_string()).await.unwrap();

@@ -19,8 +19,8 @@ async fn a_relabelled_pod_is_released_replaced_and_adopted_again(cluster: TestCl
     };
     cluster.until_pods("released and replaced", replaced).await.unwrap();
     cluster.complete("web", 3).await.unwrap();
-    // With its label back the pod is adopted again. There is one pod too many then, and the controller deletes another
-    // pod.
+    // With its label back the pod is adopted again. There is one pod too many then, and the controller
+    // deletes another pod.
     cluster.prioritise(out, -1).await.unwrap();
     cluster.kubectl.run(&["label", "pod", out, "app=web", "--overwrite"]).await.unwrap();
     let taken = |pods: &[Pod]| {

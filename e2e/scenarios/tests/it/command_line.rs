@@ -1,5 +1,5 @@
-//! `kubectl ordered` as a user runs it: real kubectl finds the plugin in PATH. One walk through the commands shows their exit codes and
-//! what they do to a cluster; `crates/cli` tests each of them and its output.
+//! `kubectl ordered` as a user runs it: real kubectl finds the plugin in PATH. One walk through the commands
+//! shows their exit codes and what they do to a cluster; `crates/cli` tests each of them and its output.
 
 use kube::ResourceExt;
 use ordereddeployment_api::names::annotation;
@@ -60,7 +60,8 @@ async fn a_rollout_is_marked_planned_started_resumed_and_rolled_back(cluster: Te
     assert_eq!(code(&plugin, &["status", "web"]).await, 3);
     assert_eq!(code(&plugin, &["status", "web", "--until", "held"]).await, 0);
     assert_eq!(code(&plugin, &["status", "web", "--until", "complete", "--timeout", "1s"]).await, 5);
-    // The command returns after the controller has passed the pause point. A second resume passes no other one.
+    // The command returns after the controller has passed the pause point. A second resume passes no other
+    // one.
     let id = hold(&cluster).await;
     // Who resumes has seen the pause point, so without a terminal it has to be named.
     let unseen = plugin.fails(1, &["resume", "web"]).await.unwrap();

@@ -33,13 +33,15 @@ async fn pods_on_hybrid_nodes(cluster: &TestCluster) -> i32 {
     i32::try_from(pods.iter().filter(|pod| hybrid.contains(node_of(pod))).count()).unwrap()
 }
 
-/// The pools of the default nodes are `inference` and `hybrid`. Between the points, the rollout is scaled, its points are edited, the
-/// controller is killed, pods are lost, and requests are repeated. At the last point it is aborted and retried.
+/// The pools of the default nodes are `inference` and `hybrid`. Between the points, the rollout is scaled,
+/// its points are edited, the controller is killed, pods are lost, and requests are repeated. At the last
+/// point it is aborted and retried.
 async fn twelve_pods_on_two_pools_pause_at_a_canary_a_pool_and_a_percentage(server: Server) {
     let cluster = TestCluster::start(server).await.unwrap();
     let manager = cluster.start_manager().unwrap();
     let strategy = json!({
-        "type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}, "pausePoints": points(1, "75%"),
+        "type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1},
+        "pausePoints": points(1, "75%"),
     });
     let pools = json!({"nodePriorities": [
         {"nodeSelector": {"matchLabels": {"node.usage": "hybrid"}}, "priority": 10},

@@ -1,7 +1,9 @@
-//! Every constraint of the CRDs, violated once and satisfied once on real servers: the cases of `crates/api/tests/validation/cases`.
+//! Every constraint of the CRDs, violated once and satisfied once on real servers: the cases of
+//! `crates/api/tests/validation/cases`.
 //!
-//! The API server of the control plane is usually 1.20: it does not evaluate CEL, and has its own messages. Kubernetes' current CRD
-//! server must name the one field and give the one reason. The checks are dry runs; one object of each kind is stored, for updates.
+//! The API server of the control plane is usually 1.20: it does not evaluate CEL, and has its own messages.
+//! Kubernetes' current CRD server must name the one field and give the one reason. The checks are dry runs;
+//! one object of each kind is stored, for updates.
 
 // One list for two readers.
 #[path = "../../../../crates/api/tests/validation/cases/mod.rs"]
@@ -113,9 +115,9 @@ impl Asked {
     }
 }
 
-/// Each cause as `field: message`, without what a server adds to a refusal: that rules were not evaluated, its own checks of
-/// `.spec.replicas` and `.status.replicas` for the scale subresource, and, besides violated bounds, the format. For a
-/// constraint that is not a rule, rules that read the same field may fail too.
+/// Each cause as `field: message`, without what a server adds to a refusal: that rules were not evaluated,
+/// its own checks of `.spec.replicas` and `.status.replicas` for the scale subresource, and, besides violated
+/// bounds, the format. For a constraint that is not a rule, rules that read the same field may fail too.
 fn causes(answer: &Value, case: &Case, rules: &[&str]) -> Vec<String> {
     let causes = answer.pointer("/details/causes").and_then(Value::as_array).into_iter().flatten();
     let texts = causes.filter_map(|cause| Some((cause["field"].as_str()?, cause["message"].as_str()?)));

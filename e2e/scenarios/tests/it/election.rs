@@ -1,5 +1,5 @@
-//! Two controllers with leader election: a standby takes over, and a leader that was frozen writes nothing more. `chaos` kills and
-//! disconnects leaders.
+//! Two controllers with leader election: a standby takes over, and a leader that was frozen writes nothing
+//! more. `chaos` kills and disconnects leaders.
 
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,8 @@ async fn a_leader_frozen_beyond_its_lease_exits_without_a_write(server: Server) 
     first.signal("STOP").await.unwrap();
     let (follower, _) = leader(&cluster, Some(&holder)).await;
     assert!(follower.contains(&format!("_{}_", second.id().unwrap())), "{follower}");
-    // Work for a controller that considers itself the leader. The standby is frozen too and cannot do the work first.
+    // Work for a controller that considers itself the leader. The standby is frozen too and cannot do the
+    // work first.
     second.signal("STOP").await.unwrap();
     cluster.apply(&json!({})).await.unwrap();
     let before = cluster.requests().await.unwrap().len();

@@ -1,5 +1,5 @@
-//! `podDeletion: Evict` with disruption budgets and the API server's own answers: the status names the budgets, and the rollout waits
-//! in order.
+//! `podDeletion: Evict` with disruption budgets and the API server's own answers: the status names the
+//! budgets, and the rollout waits in order.
 
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::built_in::{set_budget, until_counted};
 
-/// Sets a budget and waits until its status has these numbers of expected pods and of evictions that it allows.
+/// Sets a budget and waits until its status has these numbers of expected pods and of evictions that it
+/// allows.
 async fn counted_budget(cluster: &TestCluster, name: &str, limit: (&str, i32), expected: i64, allowed: i64) {
     set_budget(cluster, name, limit).await;
     until_counted(cluster, name, expected, allowed).await;
@@ -37,8 +38,8 @@ async fn assert_evicted(cluster: &TestCluster, done: &OrderedDeployment, pods: &
     assert_eq!(deletions.into_iter().map(|one| one.pod).collect::<Vec<_>>(), pods);
 }
 
-/// The evictions that the server has rejected, except those with an unknown version of `policy` or with an older
-/// version of the pod.
+/// The evictions that the server has rejected, except those with an unknown version of `policy` or with an
+/// older version of the pod.
 async fn refusals(cluster: &TestCluster) -> Vec<Request> {
     let mut requests = cluster.requests().await.unwrap();
     requests.retain(|one| {
@@ -63,8 +64,8 @@ async fn the_status_names_the_budget_of_a_rejected_eviction_until_it_succeeds(cl
     assert!(refusals(&cluster).await.iter().all(|one| one.code == 429));
 }
 
-/// The disruption controller counts when a pod or the budget changes. A change of `replicas` is neither, so the budget still
-/// wants six pods when the first eviction is sent.
+/// The disruption controller counts when a pod or the budget changes. A change of `replicas` is neither, so
+/// the budget still wants six pods when the first eviction is sent.
 async fn a_scale_down_makes_a_budget_without_room_count_again(cluster: TestCluster) {
     let pods = deployed(&cluster, 6).await;
     counted_budget(&cluster, "careful", ("maxUnavailable", 0), 6, 0).await;
@@ -85,7 +86,8 @@ async fn answer(cluster: &TestCluster, pod: &str) -> (u16, String, String) {
     }
 }
 
-/// The API server does not evict a pod that two budgets select: it responds with 500, even if they allow the eviction.
+/// The API server does not evict a pod that two budgets select: it responds with 500, even if they allow the
+/// eviction.
 async fn the_status_names_several_budgets_of_a_pod_until_one_is_left(cluster: TestCluster) {
     let pods = deployed(&cluster, 3).await;
     for name in ["one", "two"] {

@@ -1,11 +1,13 @@
-//! Pause points from the perspective of a user: what a hold survives, and what ends it. `chaos` has holds before and after a pod.
+//! Pause points from the perspective of a user: what a hold survives, and what ends it. `chaos` has holds
+//! before and after a pod.
 
 use k8s_openapi::api::core::v1::Pod;
 use ordereddeployment_api::names::reason;
 use scenarios::{Setting, TestCluster, image_of, side_by_side};
 use serde_json::json;
 
-/// Starts a rollout in which two pods come first and the third has a pause point. Returns the two and the third.
+/// Starts a rollout in which two pods come first and the third has a pause point. Returns the two and the
+/// third.
 async fn to_hold_at_the_third(cluster: &TestCluster) -> ([String; 2], String) {
     let pods = cluster.names().await.unwrap();
     let [first, second, third] = [4, 1, 2].map(|index: usize| pods[index].clone());

@@ -57,8 +57,8 @@ async fn ask(prometheus: &Prometheus, queries: &BTreeMap<String, String>, empty:
     }
 }
 
-/// A rollout of these six pods to that image, in which no pod may be deleted: the second one has a pause point, and two pods after it are
-/// not ready.
+/// A rollout of these six pods to that image, in which no pod may be deleted: the second one has a pause
+/// point, and two pods after it are not ready.
 async fn block(cluster: &TestCluster, pods: &[String], image: &str) {
     cluster.prioritise_in_order(pods).await.unwrap();
     cluster.pause_at(&pods[1], "before").await.unwrap();

@@ -1,4 +1,5 @@
-//! The controller `nodecosts`: pods of selected plain Deployments get a deletion cost that depends on their node.
+//! The controller `nodecosts`: pods of selected plain Deployments get a deletion cost that depends on their
+//! node.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +27,8 @@ fn rules(cost: i32) -> String {
 
 async fn write_rules(cluster: &TestCluster, text: &str) {
     let map = json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "costs"}, "data": {"nodecosts.yaml": text},
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "costs"},
+        "data": {"nodecosts.yaml": text},
     });
     cluster.kubectl.run_with(&["apply", "-f", "-"], &map.to_string()).await.unwrap();
 }
@@ -50,7 +52,8 @@ where
     api(cluster).create(&PostParams::default(), &object).await.unwrap()
 }
 
-/// A plain Deployment with its pods. On the sandbox, which has no Deployment controller, the test creates the pods.
+/// A plain Deployment with its pods. On the sandbox, which has no Deployment controller, the test creates the
+/// pods.
 async fn deployment(cluster: &TestCluster, name: &str, tier: &str, replicas: usize) {
     let spec = json!({
         "replicas": replicas, "selector": {"matchLabels": {"app": name}},
@@ -64,7 +67,10 @@ async fn deployment(cluster: &TestCluster, name: &str, tier: &str, replicas: usi
     if cluster.control_plane().is_some() {
         return;
     }
-    let by = |kind: &str, name: String, uid: Option<String>| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true}]);
+    let by = |kind: &str, name: String, uid: Option<String>| {
+        json!([{"apiVersion": "apps/v1", "kind": kind,
+        "name": name, "uid": uid, "controller": true}])
+    };
     let owners = by("Deployment", owner.name_any(), owner.uid());
     let metadata = json!({"name": format!("{name}-1"), "ownerReferences": owners});
     let set: ReplicaSet = create(cluster, json!({"metadata": metadata, "spec": spec})).await;
@@ -84,8 +90,8 @@ fn is_of(pod: &Pod, app: &str) -> bool {
     pod.labels().get("app").is_some_and(|found| found == app)
 }
 
-/// Waits until the pods of `web` on nodes with this usage have this cost and all others have none, except the pods with
-/// their own value.
+/// Waits until the pods of `web` on nodes with this usage have this cost and all others have none, except the
+/// pods with their own value.
 async fn until_costs(
     cluster: &TestCluster,
     usage: &str,
@@ -139,7 +145,8 @@ async fn pods_of_selected_deployments_get_the_cost_of_their_node_and_other_value
     relabel(&cluster, &node, "hybrid").await;
     until_costs(&cluster, "hybrid", Some(-100), &no_changes).await;
 
-    // The controller keeps the values of other clients, both those that replace its own and those on other pods.
+    // The controller keeps the values of other clients, both those that replace its own and those on other
+    // pods.
     let pods = cluster.pods().await.unwrap();
     let free = pods.iter().find(|pod| annotated(pod, annotation::POD_DELETION_COST).is_none()).unwrap();
     let own = BTreeMap::from([(shared[0].name_any(), "42"), (free.name_any(), "7")]);

@@ -1,4 +1,5 @@
-//! Priorities by node, with pods that the scheduler has spread over the pools. `crates/sorter/tests` has every kind of rule.
+//! Priorities by node, with pods that the scheduler has spread over the pools. `crates/sorter/tests` has
+//! every kind of rule.
 
 use std::collections::BTreeSet;
 
@@ -64,8 +65,8 @@ async fn scaled(cluster: &TestCluster, replicas: i32) -> Vec<String> {
     cluster.deleted().await.unwrap().split_off(before)
 }
 
-/// Rolls out and waits for completion, with at least `floor` ready pods all the time. Returns the deleted pods in
-/// order.
+/// Rolls out and waits for completion, with at least `floor` ready pods all the time. Returns the deleted
+/// pods in order.
 async fn rolled(cluster: &TestCluster, image: &str, floor: usize) -> Vec<String> {
     let before = cluster.deleted().await.unwrap().len();
     let replicas = cluster.deployments().get("web").await.unwrap().spec.replicas;

@@ -1,4 +1,5 @@
-//! The manifests of the documentation: both servers accept every one, and every command of the recipes is valid.
+//! The manifests of the documentation: both servers accept every one, and every command of the recipes is
+//! valid.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Plain Deployments on a real control plane that runs without its own controller of ReplicaSets: this controller reconciles them.
+//! Plain Deployments on a real control plane that runs without its own controller of ReplicaSets: this
+//! controller reconciles them.
 
 use std::time::Duration;
 
@@ -326,8 +327,10 @@ async fn plain_deployments_on_a_real_server() {
     let cluster = control_plane().await;
     let rules = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "costs"},
-        "data": {"nodecosts.yaml": "deployments:\n- selector: {matchLabels: {tier: inference}}\n  nodeCosts:\n  \
-                                    - {nodeSelector: {matchLabels: {node.usage: hybrid}}, deletionCost: -100}\n"},
+        "data": {"nodecosts.yaml": "deployments:\n- selector: {matchLabels: {tier: inference}}\n  \
+                                    nodeCosts:\n  \
+                                    - {nodeSelector: {matchLabels: {node.usage: hybrid}}, deletionCost: \
+                                    -100}\n"},
     });
     let probes = cluster.inside(PROBES);
     probes.kubectl.run_with(&["apply", "-f", "-"], &rules.to_string()).await.unwrap();
@@ -453,8 +456,8 @@ async fn it_stands_aside_for_the_built_in_controller_on_a_real_server() {
         let places = ours.iter().map(|name| pods.iter().position(|pod| pod == name));
         assert!(!ours.is_empty() && places.is_sorted(), "round {round}: {ours:?} of {pods:?}");
 
-        // And on again, in the middle of another one. Both can delete for one step of the Deployment, before ours sees the first
-        // report of the built-in controller.
+        // And on again, in the middle of another one. Both can delete for one step of the Deployment, before
+        // ours sees the first report of the built-in controller.
         let switched_on = async {
             set_image(&cluster, 2 * round + 3).await;
             until_some_are_new(&cluster, &new).await;

@@ -1,4 +1,5 @@
-//! Rollouts without pause points: pauses, deadlines, history. `chaos` checks the limits and the order at each commit.
+//! Rollouts without pause points: pauses, deadlines, history. `chaos` checks the limits and the order at each
+//! commit.
 
 use kube::ResourceExt;
 use ordereddeployment_api::names::{annotation, condition, reason};

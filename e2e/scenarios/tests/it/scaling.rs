@@ -25,9 +25,11 @@ fn split(pods: &[Pod]) -> (usize, usize) {
     (active().count() - new, new)
 }
 
-/// Scales a rollout that cannot complete to 8, to 12 and to 5 replicas with `scale`. With 12 there are these old and new pods.
+/// Scales a rollout that cannot complete to 8, to 12 and to 5 replicas with `scale`. With 12 there are these
+/// old and new pods.
 async fn scaled_while_stuck(cluster: &TestCluster, scale: impl AsyncFn(i32), (old, new): (usize, usize)) {
-    // First two old pods are deleted, up to the ceiling of ten pods. Then there is room for fourteen, and for seven.
+    // First two old pods are deleted, up to the ceiling of ten pods. Then there is room for fourteen, and for
+    // seven.
     for (replicas, old, new) in [(8, 6, 4), (12, old, new), (5, 3, 4)] {
         scale(replicas).await;
         let what = format!("{old} old pods and {new} new ones of {replicas}");

@@ -56,7 +56,10 @@ async fn another_spelling_of_a_template_restarts_nothing(cluster: TestCluster) {
         assert_eq!(status.rollout.unwrap().revision, 1, "{spelled}");
         assert_eq!(cluster.uids().await.unwrap(), pods, "{spelled}");
     }
-    let remembers = |sets: &[OrderedReplicaSet]| matches!(sets, [one] if one.annotations()[annotation::EQUAL_TEMPLATES].split(',').count() == 5);
+    let remembers = |sets: &[OrderedReplicaSet]| {
+        matches!(sets,
+        [one] if one.annotations()[annotation::EQUAL_TEMPLATES].split(',').count() == 5)
+    };
     cluster.until_all(cluster.sets(), "one set that remembers five spellings", remembers).await.unwrap();
 
     let changed = template(&json!({"resources": {"limits": {"cpu": "1001m", "memory": "1Gi"}}}), &json!({}));

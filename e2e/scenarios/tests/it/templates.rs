@@ -80,8 +80,8 @@ async fn a_set_of_another_owner_with_our_name_is_a_collision(cluster: TestCluste
     assert_eq!(status.rollout.unwrap().template_hash, template_hash(&template, 1));
 }
 
-/// One apply of the whole manifest: the API server may reject the first pods, since their service account does not
-/// exist yet.
+/// One apply of the whole manifest: the API server may reject the first pods, since their service account
+/// does not exist yet.
 async fn an_object_applied_together_with_its_namespace_comes_up(cluster: TestCluster) {
     let name = format!("{}-fresh", cluster.namespace);
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});

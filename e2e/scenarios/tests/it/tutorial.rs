@@ -1,6 +1,6 @@
-//! The tutorial, as a reader runs it: every `sh` block of docs/getting-started.md runs in one bash, in order, on the sandbox that
-//! the page starts. A block after `<!-- second terminal -->` runs beside it until the end. A block without a language is the
-//! output of the block before it.
+//! The tutorial, as a reader runs it: every `sh` block of docs/getting-started.md runs in one bash, in order,
+//! on the sandbox that the page starts. A block after `<!-- second terminal -->` runs beside it until the
+//! end. A block without a language is the output of the block before it.
 //!
 //! Nothing is built here: `cargo` does nothing, and `target/release` has the plugin of this build.
 
@@ -75,8 +75,8 @@ fn bash(folder: &Path) -> Command {
     command
 }
 
-/// Starts a block whose last command runs until the end of the test, and waits until it has started. bash becomes
-/// that command, so that the command ends with it.
+/// Starts a block whose last command runs until the end of the test, and waits until it has started. bash
+/// becomes that command, so that the command ends with it.
 async fn second_terminal(folder: &Path, block: &Block) -> Child {
     let (before, last) = block.text.trim_end().rsplit_once('\n').unwrap_or(("", block.text.trim_end()));
     let mut child = bash(folder).args(["-c", &format!("{before}\nexec {last}")]).spawn().unwrap();
@@ -162,8 +162,8 @@ fn compare(shown: &Block, printed: &[String]) {
     }
 }
 
-/// A line without what is different in each run: names of pods, nodes, pools of new pods, times, and the reason within one
-/// priority. Ages are printed on a terminal only, and pods may still be terminating.
+/// A line without what is different in each run: names of pods, nodes, pools of new pods, times, and the
+/// reason within one priority. Ages are printed on a terminal only, and pods may still be terminating.
 fn shape(line: &str) -> String {
     let line = line.replace(", 1 terminating", "").replace(", 2 terminating", "");
     let mut words: Vec<String> = Vec::new();

@@ -1,5 +1,5 @@
-//! What waiting clients see of an object, and which commands and tools for Deployments work on an OrderedDeployment
-//! (`docs/gitops.md`).
+//! What waiting clients see of an object, and which commands and tools for Deployments work on an
+//! OrderedDeployment (`docs/gitops.md`).
 
 use std::path::Path;
 

@@ -272,7 +272,8 @@ fn rules_of_pause_points() -> Vec<Case> {
     vec![
         rule(
             "spec.strategy",
-            "afterUpdated must not be given when the strategy's type is Recreate: it creates updated pods last",
+            "afterUpdated must not be given when the strategy's type is Recreate: it creates updated pods \
+             last",
             vec![
                 recreate(json!({"name": "canary", "afterUpdated": 1})),
                 recreate(json!({"name": "canary", "afterUpdated": "10%"})),
@@ -287,7 +288,8 @@ fn rules_of_pause_points() -> Vec<Case> {
         ),
         rule(
             &item,
-            "a pause point has exactly one of afterUpdated, beforePriority, beforeNodes and betweenNodeGroups",
+            "a pause point has exactly one of afterUpdated, beforePriority, beforeNodes and \
+             betweenNodeGroups",
             vec![
                 point(json!({})),
                 point(json!({"duration": "5m"})),

@@ -1,6 +1,7 @@
-//! For every constraint of the CRDs, changes of a minimal object that break it and nothing else, and changes close by
-//! that break nothing. Two read it: the tests beside it, which prove that no constraint is without a case, and
-//! `cargo xtask crd-check`, which asks real servers. It knows nothing of how either evaluates a constraint.
+//! For every constraint of the CRDs, changes of a minimal object that break it and nothing else, and changes
+//! close by that break nothing. Two read it: the tests beside it, which prove that no constraint is without a
+//! case, and `cargo xtask crd-check`, which asks real servers. It knows nothing of how either evaluates a
+//! constraint.
 
 #![allow(dead_code, reason = "neither of the two that read it needs all of it")]
 
@@ -33,7 +34,8 @@ pub(crate) enum Constraint {
     Transition(&'static str),
     /// A field that must be there.
     Required(&'static str),
-    /// A keyword of the schema, such as `maxLength`, and what the current server says of a value that breaks it.
+    /// A keyword of the schema, such as `maxLength`, and what the current server says of a value that breaks
+    /// it.
     Keyword(&'static str, &'static str),
 }
 

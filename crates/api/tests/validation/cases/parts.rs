@@ -40,7 +40,8 @@ pub(super) fn required_in_the_spec(kind: &'static str) -> Vec<Case> {
 
 /// A field of the spec that counts from 0.
 pub(super) fn size(kind: &'static str, field: &'static str) -> Vec<Case> {
-    // The deadline must be greater than minReadySeconds, which is 0 where it is not given, and the deadline 600.
+    // The deadline must be greater than minReadySeconds, which is 0 where it is not given, and the deadline
+    // 600.
     let (least, most) = match field {
         "progressDeadlineSeconds" => (1, i32::MAX),
         "minReadySeconds" => (0, 599),
@@ -87,7 +88,10 @@ pub(super) fn after_updated(at: &str, wrap: &dyn Fn(Value) -> Value) -> Vec<Case
 /// The selector of a spec, which must match the template.
 pub(super) fn selector_of_the_spec(kind: &'static str) -> Vec<Case> {
     let alone = |selector: Value| json!({"spec": {"selector": selector}});
-    let labelled = |labels: Value| json!({"spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}}});
+    let labelled = |labels: Value| {
+        json!({"spec": {"selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}}}})
+    };
     let mut cases = selector(kind, "spec.selector", &alone, &labelled);
     cases.push(Case {
         kind,
@@ -120,7 +124,8 @@ pub(super) fn selector_of_the_spec(kind: &'static str) -> Vec<Case> {
     cases
 }
 
-/// A label selector at any place. `wrap` puts one there; `labelled` puts one of these labels there that meets the rules.
+/// A label selector at any place. `wrap` puts one there; `labelled` puts one of these labels there that meets
+/// the rules.
 pub(super) fn selector(
     kind: &'static str,
     at: &str,

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use super::parts::{TOO_LONG, TOO_MANY, TOO_MANY_PROPERTIES, UNSUPPORTED, int32};
 use super::{Case, Constraint, DEPLOYMENT, REPLICA_SET, keyword, labels, text};
 
-/// The limits of the CRDs that stand at several fields: a case at each of them is accepted, and one beyond it is refused.
+/// The limits of the CRDs that stand at several fields: a case at each of them is accepted, and one beyond it
+/// is refused.
 const TIME: usize = 64;
 const SIZES: usize = 1024;
 const POINTS: usize = 1024;
@@ -14,8 +15,9 @@ const SELECTOR: usize = 400_000;
 const NO_TIME: (&str, &str) = ("format date-time", "must be of type date-time");
 const NOW: &str = "2025-01-01T00:00:00Z";
 
-/// The objects in the status of a deployment: each with its fields, of which those with a `!` are required. A field is a text of so many
-/// characters at most, one of a few words such as this one, a number, a map of sizes, a time or a truth.
+/// The objects in the status of a deployment: each with its fields, of which those with a `!` are required. A
+/// field is a text of so many characters at most, one of a few words such as this one, a number, a map of
+/// sizes, a time or a truth.
 const PARTS: [(&str, &str); 16] = [
     (
         "conditions[]",

@@ -1,5 +1,5 @@
-//! A model of the Deployment and ReplicaSet controllers of kube-controller-manager. Its cache of pods is stale: each
-//! round uses the pods of the previous round, and creates pods for those that it does not see.
+//! A model of the Deployment and ReplicaSet controllers of kube-controller-manager. Its cache of pods is
+//! stale: each round uses the pods of the previous round, and creates pods for those that it does not see.
 
 use std::time::Duration;
 
@@ -74,7 +74,8 @@ async fn replica_set(client: &Client, set: &DynamicObject, pods: &[DynamicObject
                     "generateName": format!("{}-", set.name_any()),
                     "labels": set.data["spec"]["template"]["metadata"]["labels"],
                     "finalizers": set.data["spec"]["template"]["metadata"]["finalizers"],
-                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set.name_any(),
+                    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet",
+                    "name": set.name_any(),
                                          "uid": set.uid(), "controller": true, "blockOwnerDeletion": true}],
                 },
                 "spec": set.data["spec"]["template"]["spec"],
@@ -141,7 +142,8 @@ async fn copy_annotations(client: &Client, deployment: &DynamicObject, set: &Dyn
 
 async fn create_set(client: &Client, deployment: &DynamicObject) {
     let hash = format!("{:x}", deployment.data["spec"]["template"].to_string().len());
-    let mut spec = json!({"replicas": deployment.data["spec"]["replicas"], "selector": deployment.data["spec"]["selector"],
+    let mut spec = json!({"replicas": deployment.data["spec"]["replicas"],
+        "selector": deployment.data["spec"]["selector"],
                           "template": deployment.data["spec"]["template"]});
     spec["selector"]["matchLabels"]["pod-template-hash"] = hash.clone().into();
     spec["template"]["metadata"]["labels"]["pod-template-hash"] = hash.clone().into();

@@ -19,8 +19,8 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Asks the API server about the object of that name. A role can be limited to names (`resourceNames`): a review
-    /// without a name asks about all objects.
+    /// Asks the API server about the object of that name. A role can be limited to names (`resourceNames`): a
+    /// review without a name asks about all objects.
     pub(super) async fn read(client: &Client, namespace: &str, name: &str) -> Self {
         let object = (namespace, Some(name));
         let (spec, status, pods) = join3(

@@ -16,8 +16,8 @@ use crate::commands::undo::{UndoOptions, undo};
 /// How long a write waits for the controller.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A write that the page requests. A request about the rollout has the revision that the page shows, so that a click on an
-/// outdated page never acts on another rollout.
+/// A write that the page requests. A request about the rollout has the revision that the page shows, so that
+/// a click on an outdated page never acts on another rollout.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "action", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub(super) enum Act {

@@ -10,9 +10,12 @@ Examples:
   kubectl ordered dashboard web             begin with web
   kubectl ordered dashboard -A --read-only  in all namespaces, without writes
 
-It prints the address to open, and runs until Ctrl-C. It listens on loopback only and has the permissions of your \
-kubeconfig. The address contains a token that works once: whoever opens it first, and can connect to this machine's loopback, \
-has these permissions until the dashboard stops. The name in the address is another one each time; browsers resolve it \
+It prints the address to open, and runs until Ctrl-C. It listens on loopback only and has the permissions of \
+your \
+kubeconfig. The address contains a token that works once: whoever opens it first, and can connect to this \
+machine's loopback, \
+has these permissions until the dashboard stops. The name in the address is another one each time; browsers \
+resolve it \
 themselves.")]
 pub(crate) struct Args {
     /// The name of the OrderedDeployment to show first
@@ -31,7 +34,8 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) use_ip: bool,
     /// Stop once no page was open for this time, such as 30m; 0, the default, is never
-    #[arg(long, value_name = "DURATION", default_value = "0", hide_default_value = true, value_parser = timeout)]
+    #[arg(long, value_name = "DURATION", default_value = "0", hide_default_value = true,
+        value_parser = timeout)]
     pub(crate) idle_timeout: Timeout,
     /// The node label for the pool of a node
     #[arg(long, value_name = "LABEL", default_value = "node.usage")]

@@ -1,4 +1,5 @@
-//! The buttons of the page: which actions are possible, else why not. Pure functions: the checks are those of the commands.
+//! The buttons of the page: which actions are possible, else why not. Pure functions: the checks are those of
+//! the commands.
 
 use anyhow::Result;
 use kube::ResourceExt;

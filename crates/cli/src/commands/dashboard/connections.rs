@@ -1,5 +1,5 @@
-//! The connections of the dashboard. Those with a stream of events for a page are counted apart from the others: any program of
-//! this machine can open the others, and pages with the cookie keep theirs.
+//! The connections of the dashboard. Those with a stream of events for a page are counted apart from the
+//! others: any program of this machine can open the others, and pages with the cookie keep theirs.
 
 use std::convert::Infallible;
 use std::io;

@@ -1,7 +1,7 @@
 //! Who may send which request to the dashboard. Pure functions of the headers of a request.
 //!
-//! Every program of this machine can connect to a port on loopback, and a browser sends requests on behalf of any page. The
-//! token in the printed address proves that the user opened the page.
+//! Every program of this machine can connect to a port on loopback, and a browser sends requests on behalf of
+//! any page. The token in the printed address proves that the user opened the page.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,16 +25,16 @@ pub(super) const HEADERS: [(&str, &str); 7] = [
 /// The secrets of a dashboard, and the port it listens on.
 pub(super) struct Gate {
     port: u16,
-    /// The name in the printed address. It is another one for each dashboard: a service worker that another program has
-    /// registered on the same port has another origin, and does not see the page.
+    /// The name in the printed address. It is another one for each dashboard: a service worker that another
+    /// program has registered on the same port has another origin, and does not see the page.
     name: String,
     /// In the printed address. The page exchanges it for the cookie, once.
     token: String,
     is_exchanged: AtomicBool,
     /// The value of the cookie.
     session: String,
-    /// The folder of the requests that need the cookie. Browsers send a cookie to every port of a host, but only to its
-    /// folder: another server on loopback does not get it.
+    /// The folder of the requests that need the cookie. Browsers send a cookie to every port of a host, but
+    /// only to its folder: another server on loopback does not get it.
     folder: String,
 }
 
@@ -63,20 +63,22 @@ impl Refusal {
             Self::Origin => (StatusCode::FORBIDDEN, "the request is not from a page of this dashboard"),
             Self::Used => (
                 StatusCode::GONE,
-                "this address was opened before, and its token works once: run `kubectl ordered dashboard` again. If you have \
+                "this address was opened before, and its token works once: run `kubectl ordered dashboard` \
+                 again. If you have \
                  not opened it, somebody else has: stop that dashboard",
             ),
             Self::Token | Self::Session => (
                 StatusCode::UNAUTHORIZED,
-                "open the address that `kubectl ordered dashboard` printed: it contains a token for this session",
+                "open the address that `kubectl ordered dashboard` printed: it contains a token for this \
+                 session",
             ),
         }
     }
 }
 
 impl Gate {
-    /// A gate with random secrets. The name is a random one under `localhost`, which browsers resolve to loopback themselves, or
-    /// the address of loopback.
+    /// A gate with random secrets. The name is a random one under `localhost`, which browsers resolve to
+    /// loopback themselves, or the address of loopback.
     pub(super) fn new(port: u16, use_ip: bool) -> Self {
         let secret = || format!("{:032x}", rand::random::<u128>());
         let random = || format!("od-{:016x}.localhost", rand::random::<u64>());

@@ -1,4 +1,5 @@
-//! What the page shows, as JSON: the list of all OrderedDeployments, the page of one, and what has changed. Pure functions.
+//! What the page shows, as JSON: the list of all OrderedDeployments, the page of one, and what has changed.
+//! Pure functions.
 //!
 //! Order, barrier, counts and texts are those of the command line.
 
@@ -47,9 +48,11 @@ fn row(deployment: &OrderedDeployment, now: Timestamp) -> Value {
     };
     json!({
         "namespace": deployment.namespace(), "name": deployment.name_any(),
-        "mark": mark, "tone": tone(paint), "state": phase.label(), "paused": paused_since.map(|since| span(since, now)),
+        "mark": mark, "tone": tone(paint), "state": phase.label(),
+        "paused": paused_since.map(|since| span(since, now)),
         "desired": deployment.spec.replicas, "updated": status.updated_replicas.unwrap_or(0),
-        "available": status.available_replicas.unwrap_or(0), "images": images(&deployment.spec.template.value()),
+        "available": status.available_replicas.unwrap_or(0),
+        "images": images(&deployment.spec.template.value()),
     })
 }
 

@@ -37,7 +37,8 @@ pub(super) struct Dashboard {
     pulse: watch::Receiver<Pulse>,
     /// What the user may do, by namespace and name, and when the API server said so.
     access: Mutex<BTreeMap<(String, String), (Instant, Access)>>,
-    /// One plan at a time: that of a large rollout needs a core. It is computed on a thread for blocking work.
+    /// One plan at a time: that of a large rollout needs a core. It is computed on a thread for blocking
+    /// work.
     pub(super) plans: Semaphore,
 }
 

@@ -25,7 +25,8 @@ use crate::view::revisions;
 const INTERVAL: Duration = Duration::from_millis(150);
 /// The interval for updating texts with times. It causes no request.
 const TICK: Duration = Duration::from_secs(1);
-/// How often the page hears that the dashboard runs, and how often everything is computed again: ages are part of the order.
+/// How often the page hears that the dashboard runs, and how often everything is computed again: ages are
+/// part of the order.
 const BEAT: Duration = Duration::from_secs(5);
 
 /// What was sent to one page.

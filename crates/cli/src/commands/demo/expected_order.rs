@@ -46,13 +46,14 @@ pub(crate) struct ExpectedOrder {
 }
 
 impl ExpectedOrder {
-    /// The result in one line, or an error that names the first difference. `at_pause` and `at_resume` are the
-    /// numbers of deletions when the rollout paused and when it was resumed.
+    /// The result in one line, or an error that names the first difference. `at_pause` and `at_resume` are
+    /// the numbers of deletions when the rollout paused and when it was resumed.
     pub(crate) fn check(&self, deleted: &[DeletedPod], at_pause: usize, at_resume: usize) -> Result<String> {
         let first = self.first.len();
         ensure!(
             at_pause == first && at_resume == first,
-            "wrong order: expected {first} deletions before the pause point, found {at_pause} when it was reached and {at_resume} when it was resumed"
+            "wrong order: expected {first} deletions before the pause point, found {at_pause} when it was \
+             reached and {at_resume} when it was resumed"
         );
         let total = first + 1 + self.rest.len();
         ensure!(
@@ -72,7 +73,8 @@ impl ExpectedOrder {
             }
         }
         Ok(format!(
-            "ok: {total} pods were deleted in the expected order, {first} before the pause point and {} after the resume",
+            "ok: {total} pods were deleted in the expected order, {first} before the pause point and {} \
+             after the resume",
             total - first
         ))
     }

@@ -48,7 +48,8 @@ impl Message {
 }
 
 impl Screen {
-    /// Redraws on a terminal, otherwise prints lines. It waits for Enter only if standard input is a terminal too.
+    /// Redraws on a terminal, otherwise prints lines. It waits for Enter only if standard input is a terminal
+    /// too.
     pub(crate) fn of_stdout() -> Self {
         let terminal =
             std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
@@ -134,7 +135,8 @@ impl Screen {
         Ok(true)
     }
 
-    /// Prints the result. On a terminal it lists all events first, because most have scrolled away above the tree.
+    /// Prints the result. On a terminal it lists all events first, because most have scrolled away above the
+    /// tree.
     pub(crate) fn end(&mut self, events: &[String], result: &str) -> Result<()> {
         let width = self.width();
         if let Some(frames) = self.frames.take() {

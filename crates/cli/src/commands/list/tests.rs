@@ -52,7 +52,8 @@ fn a_failure_and_a_pending_pod_have_a_reason() {
         "metadata": {
             "name": "web-7f6d9b8c4d-1", "namespace": "shop", "labels": {"pod-template-hash": "7f6d9b8c4d"},
             "ownerReferences": [{
-                "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet", "controller": true,
+                "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet",
+                "controller": true,
                 "name": "web-7f6d9b8c4d", "uid": "u",
             }],
         },

@@ -1,5 +1,5 @@
-//! Compares a template with those of the sets by dry runs, as the controller does, but as the user. Two templates are
-//! equal if the API server stores them equally. Nothing is stored.
+//! Compares a template with those of the sets by dry runs, as the controller does, but as the user. Two
+//! templates are equal if the API server stores them equally. Nothing is stored.
 
 use anyhow::Result;
 use kube::Client;
@@ -30,7 +30,8 @@ pub(crate) async fn compare(
             Ok(taken) => comparison.answered(&Answer::Taken(taken)),
             Err(kube::Error::Api(status)) if is_not_supported(&status) => {
                 notes.push(format!(
-                    "templates are compared as written, so one with explicit defaults can look like a new one: {}",
+                    "templates are compared as written, so one with explicit defaults can look like a new \
+                     one: {}",
                     status.message
                 ));
                 return Ok(ComparisonResult::New);

@@ -35,7 +35,8 @@ pub(super) fn manifest(text: &str) -> Result<Value> {
         (Some(one), None) => Ok(one.clone()),
         (Some(_), Some(_)) => bail!("the manifest has several OrderedDeployments: plan one at a time"),
         (None, _) if kinds.contains(&"Deployment") => bail!(
-            "the manifest has a Deployment, but no OrderedDeployment\nhint: convert it with `kubectl ordered convert -f FILE`"
+            "the manifest has a Deployment, but no OrderedDeployment\nhint: convert it with `kubectl ordered \
+             convert -f FILE`"
         ),
         (None, _) => bail!("the manifest has no OrderedDeployment"),
     }
@@ -53,7 +54,8 @@ impl SpecChange {
         match (requested, named) {
             (Some(requested), Some(named)) if requested != named => {
                 bail!(
-                    "the manifest has namespace {named}, not {requested}\nhint: omit -n to use the namespace of the manifest"
+                    "the manifest has namespace {named}, not {requested}\nhint: omit -n to use the namespace \
+                     of the manifest"
                 )
             }
             (requested, named) => Ok(requested.or(named)),
@@ -81,7 +83,8 @@ impl SpecChange {
         refuse_invalid(&spec)?;
         let count = self.replicas.unwrap_or(spec.replicas);
         Ok(format!(
-            "{name} does not exist in {namespace}: `kubectl apply -f` would create it with {count} pods and delete none"
+            "{name} does not exist in {namespace}: `kubectl apply -f` would create it with {count} pods and \
+             delete none"
         ))
     }
 
@@ -117,7 +120,8 @@ impl SpecChange {
         deployment.spec = serde_json::from_value(spec).context("the API server would reject this: spec")?;
         if deployment.spec.selector != current.spec.selector {
             bail!(
-                "the API server would reject this: spec.selector is immutable\nhint: create an OrderedDeployment with another name for another selector"
+                "the API server would reject this: spec.selector is immutable\nhint: create an \
+                 OrderedDeployment with another name for another selector"
             );
         }
         if deployment.spec != current.spec {
@@ -137,8 +141,8 @@ pub(super) fn refuse_invalid(spec: &OrderedDeploymentSpec) -> Result<()> {
     bail!("the API server would reject this: {}", all.join("; "))
 }
 
-/// The three-way merge of `kubectl apply` for custom resources: fields of the manifest override current ones, and
-/// fields that were applied before and are no longer in the manifest are removed. Lists are replaced.
+/// The three-way merge of `kubectl apply` for custom resources: fields of the manifest override current ones,
+/// and fields that were applied before and are no longer in the manifest are removed. Lists are replaced.
 fn merged(applied: &Value, manifest: &Value, current: &Value) -> Value {
     let Value::Object(wanted) = manifest else {
         return if manifest.is_null() { current.clone() } else { manifest.clone() };

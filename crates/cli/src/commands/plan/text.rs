@@ -310,7 +310,8 @@ pub(super) fn outcome(plan: &Plan) -> String {
         End::Complete if plan.preview.steps.is_empty() => "Complete.".to_owned(),
         End::Complete => format!("Complete after {after}."),
         End::RolledBack { revision, to } => format!(
-            "Rolled back to revision {to} after {after}: revision {revision} is aborted, and starts again with kubectl ordered retry {}.",
+            "Rolled back to revision {to} after {after}: revision {revision} is aborted, and starts again \
+             with kubectl ordered retry {}.",
             plan.name
         ),
         End::Paused => "The rollout does not continue while spec.paused is set.".to_owned(),

@@ -3,7 +3,8 @@
 use ordereddeployment_api::Template;
 use serde_json::Value;
 
-/// Fields by which a pod waits for something else than a node: devices, a controller that removes the gate, or the rest of a group.
+/// Fields by which a pod waits for something else than a node: devices, a controller that removes the gate,
+/// or the rest of a group.
 const IGNORED: [&str; 3] = ["resourceClaims", "schedulingGates", "schedulingGroup"];
 
 /// A note that names them.
@@ -45,7 +46,8 @@ mod tests {
         );
         let all = of(json!({
             "schedulingGates": [{"name": "quota"}], "resourceClaims": [{"name": "gpu"}],
-            "tolerations": [{"key": "spot", "operator": "Exists"}, {"key": "sla", "operator": "Gt", "value": "9"}],
+            "tolerations": [{"key": "spot", "operator": "Exists"}, {"key": "sla", "operator": "Gt",
+            "value": "9"}],
         }));
         let words = "not predicted: resourceClaims, schedulingGates, tolerations with Gt of the template";
         assert!(all.is_some_and(|all| all.starts_with(words)));

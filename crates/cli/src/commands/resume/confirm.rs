@@ -9,7 +9,8 @@ use crate::terminal::escape::print_stderr;
 use crate::view::overview::images;
 use crate::view::phase::pause_point;
 
-/// The id of the pause point at which the object is paused, once the user has seen it. `None`: it is not paused.
+/// The id of the pause point at which the object is paused, once the user has seen it. `None`: it is not
+/// paused.
 pub(super) async fn confirmed(
     name: &str,
     object: &OrderedDeployment,

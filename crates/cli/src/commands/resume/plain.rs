@@ -1,4 +1,5 @@
-//! `resume deployment/NAME`: ends the pause of a plain Deployment at a pause point, by clearing `spec.paused`.
+//! `resume deployment/NAME`: ends the pause of a plain Deployment at a pause point, by clearing
+//! `spec.paused`.
 //!
 //! The write names the pause point: if the Deployment is paused at another one by then, nothing is written.
 
@@ -20,7 +21,8 @@ fn hold(deployment: &Deployment) -> Option<(Hold, String)> {
     Some((status.hold?, stored.clone()))
 }
 
-/// The id of the pause point to pass: of this name, or the one that the user has seen. `None`: it is not paused at one.
+/// The id of the pause point to pass: of this name, or the one that the user has seen. `None`: it is not
+/// paused at one.
 pub(super) async fn chosen(
     connection: &Connection,
     name: &str,
@@ -72,7 +74,8 @@ pub(super) async fn resume(
     };
     if all {
         bail!(
-            "deployment/{name} is paused at {}: a plain Deployment passes one pause point at a time\nhint: remove the others with \
+            "deployment/{name} is paused at {}: a plain Deployment passes one pause point at a time\nhint: \
+             remove the others with \
              `kubectl annotate pod NAME {}-`, and resume without --all",
             hold.id,
             annotation::PAUSE_POINT,
@@ -91,7 +94,8 @@ pub(super) async fn resume(
         let patch: Patch<()> = Patch::Json(serde_json::from_value(patch)?);
         match api.patch(name, &dry_run.patch_params(), &patch).await {
             Err(kube::Error::Api(status)) if status.code == 422 => bail!(
-                "deployment/{name} has changed meanwhile: nothing was changed\nhint: check the rollout, and try again"
+                "deployment/{name} has changed meanwhile: nothing was changed\nhint: check the rollout, and \
+                 try again"
             ),
             answer => _ = answer.map_err(|error| explain(error, &doing))?,
         }
@@ -101,7 +105,8 @@ pub(super) async fn resume(
         format!("deployment/{name}: {id} would be passed{note}")
     } else {
         format!(
-            "deployment/{name}: {id} is passed\n`kubectl rollout status deployment/{name}{flags}` follows the rollout"
+            "deployment/{name}: {id} is passed\n`kubectl rollout status deployment/{name}{flags}` follows \
+             the rollout"
         )
     })
 }

@@ -63,7 +63,8 @@ fn a_request_names_its_pause_point_and_fits_the_state() {
         (
             aborted.clone(),
             Current,
-            "web is aborted: its rollout cannot be resumed\nhint: start it again with `kubectl ordered retry web -n shop`",
+            "web is aborted: its rollout cannot be resumed\nhint: start it again with `kubectl ordered retry \
+             web -n shop`",
         ),
         (aborted.clone(), All, "web is aborted"),
         (aborted, Hold("canary@2"), "web is aborted"),

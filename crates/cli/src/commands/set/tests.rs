@@ -41,7 +41,8 @@ async fn a_template_that_another_client_has_changed_is_not_overwritten() {
 #[test]
 fn a_star_is_all_containers_and_the_last_value_counts() {
     let mut template = json!({"spec": {
-        "containers": [{"name": "a", "image": "x"}, {"name": "b"}], "initContainers": [{"name": "i", "image": "y"}],
+        "containers": [{"name": "a", "image": "x"}, {"name": "b"}], "initContainers": [{"name": "i",
+        "image": "y"}],
     }});
     let output = replace_images(&mut template, &images(&[("*", "n"), ("a", "m")]), "web").unwrap();
     assert_eq!(output, ["i from y to n", "a from x to m", "b from none to n"]);

@@ -13,7 +13,8 @@ fn exits(status: &Value, paused: bool) -> [Option<Exit>; 3] {
 }
 
 fn with(type_: &str, status: &str, reason: &str) -> Value {
-    json!({"observedGeneration": 2, "conditions": [condition(type_, status, reason, "No progress for 600 seconds")]})
+    json!({"observedGeneration": 2, "conditions": [condition(type_, status, reason,
+        "No progress for 600 seconds")]})
 }
 
 #[test]

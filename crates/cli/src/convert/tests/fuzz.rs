@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use crate::convert::{To, convert, template_of};
 
 fn any_json() -> impl Strategy<Value = Value> {
-    let words = "Deployment OrderedDeployment Rollout argoproj.io/v1alpha1 apps/v1 ordereddeployment.io/v1alpha1 List web 5% - --- a:b {x &a *a !!str";
+    let words = "Deployment OrderedDeployment Rollout argoproj.io/v1alpha1 apps/v1 \
+                 ordereddeployment.io/v1alpha1 List web 5% - --- a:b {x &a *a !!str";
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -14,7 +15,8 @@ fn any_json() -> impl Strategy<Value = Value> {
         prop::sample::select(words.split(' ').collect::<Vec<_>>()).prop_map(Value::from),
         any::<String>().prop_map(Value::from),
     ];
-    let keys = "apiVersion kind metadata spec items name template labels scaleTargetRef targetRef selector strategy \
+    let keys = "apiVersion kind metadata spec items name template labels scaleTargetRef targetRef selector \
+                strategy \
                 containers replicas status canary steps setWeight pause duration blueGreen workloadRef";
     leaf.prop_recursive(4, 24, 5, move |inner| {
         let key = prop_oneof![
@@ -31,9 +33,12 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 /// Pieces of YAML syntax, and random text.
 fn piece() -> impl Strategy<Value = String> {
-    let known = "apiVersion: apps/v1\n|kind: Deployment\n|kind: OrderedDeployment\n|apiVersion: ordereddeployment.io/v1alpha1\n|\
-                 metadata: {name: web}\n|metadata:\n  name: web\n|spec:\n|  replicas: 3\n|---\n|...\n|%YAML 1.2\n|- |? |: |\
-                 &a |*a\n|<<: *a\n|!!binary |>-\n|\t|\r\n|'|\"|{|}|[|]|,|#|@|`|\u{feff}|\u{85}|\u{2028}|\u{0}|kind: [|\
+    let known = "apiVersion: apps/v1\n|kind: Deployment\n|kind: OrderedDeployment\n|apiVersion: \
+                 ordereddeployment.io/v1alpha1\n|\
+                 metadata: {name: web}\n|metadata:\n  name: web\n|spec:\n|  replicas: 3\n|---\n|...\n|%YAML \
+                 1.2\n|- |? |: |\
+                 &a |*a\n|<<: *a\n|!!binary \
+                 |>-\n|\t|\r\n|'|\"|{|}|[|]|,|#|@|`|\u{feff}|\u{85}|\u{2028}|\u{0}|kind: [|\
                  \"kind\": \"Deployment\"|---| ---\n|kind: HorizontalPodAutoscaler\n|\
                  spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}\n";
     let known = prop::sample::select(known.split('|').chain(["|\n"]).collect::<Vec<_>>());
@@ -71,7 +76,8 @@ proptest! {
         documents in proptest::collection::vec(any_json(), 1..3), back in any::<bool>(),
     ) {
         let (version, kind) =
-            if back { ("ordereddeployment.io/v1alpha1", "OrderedDeployment") } else { ("apps/v1", "Deployment") };
+            if back { ("ordereddeployment.io/v1alpha1", "OrderedDeployment") } else { ("apps/v1",
+            "Deployment") };
         let texts = documents.into_iter().map(|mut document| {
             if let Some(fields) = document.as_object_mut().filter(|fields| fields.len() % 2 == 0) {
                 fields.insert("apiVersion".into(), json!(version));

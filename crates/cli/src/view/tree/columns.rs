@@ -8,8 +8,8 @@ use crate::terminal::table::{Column, Dropped, REASON, Table, left, right};
 use crate::view::age::age;
 use crate::view::overview::{Overview, PodRow};
 
-/// The columns that are left out if lines are too wide, in this order. Names, order and reasons are never left out. The reason
-/// begins with the priority.
+/// The columns that are left out if lines are too wide, in this order. Names, order and reasons are never
+/// left out. The reason begins with the priority.
 const DROPPED: [Dropped; 6] = [
     ("AGE", usize::MAX),
     ("PRIO", REASON),

@@ -32,8 +32,8 @@ pub(super) fn shown<'o>(set: &'o SetRow, overview: &Overview, fold: Fold<'_>) ->
     (kept, hidden)
 }
 
-/// The first pods of the order, the one of the pause point, and those that need attention. In a rollout, the pods of the current
-/// revision have no place, so only the last are shown.
+/// The first pods of the order, the one of the pause point, and those that need attention. In a rollout, the
+/// pods of the current revision have no place, so only the last are shown.
 fn folded<'o>(set: &'o SetRow, overview: &Overview) -> Vec<&'o PodRow> {
     let is_barrier = |pod: &PodRow| overview.barrier.as_ref().is_some_and(|barrier| barrier.uid == pod.uid);
     let (mut ordered, mut others) = (0, 0);

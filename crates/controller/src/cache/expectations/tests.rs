@@ -492,7 +492,8 @@ proptest! {
                         prop_assert!(*shown >= told.version, "{} went back", uid);
                     }
                     (Some(told), Some(_)) => {
-                        prop_assert!(simulation.came_back(uid, told.version), "{} belongs to another owner", uid);
+                        prop_assert!(simulation.came_back(uid, told.version), "{} belongs to another owner",
+                        uid);
                     }
                     // A pod may be missing only if it is deleted by now, or was released since.
                     (Some(told), None) => prop_assert!(
@@ -507,7 +508,8 @@ proptest! {
         prop_assert_eq!(simulation.merged(), simulation.ours());
         // Only changes that a relist skipped, or pods that were never seen to be ours, cannot be
         // confirmed: their entries stay until the next list.
-        let unconfirmed: BTreeSet<_> = simulation.expectations.known.keys().map(|key| key.uid().to_string()).collect();
+        let known = simulation.expectations.known.keys();
+            let unconfirmed: BTreeSet<_> = known.map(|key| key.uid().to_string()).collect();
         for uid in unconfirmed {
             prop_assert!(!simulation.ours().contains_key(&uid), "{} is still unconfirmed", uid);
         }

@@ -19,7 +19,8 @@ use crate::reconcile::state::live::LiveReadReason;
 /// The largest batch.
 const LARGEST: usize = 100;
 
-/// How many creates are sent at once. Each of them needs a connection of its own, and a new one costs a TLS handshake.
+/// How many creates are sent at once. Each of them needs a connection of its own, and a new one costs a TLS
+/// handshake.
 const PARALLEL: usize = 25;
 
 /// The creates of one set, in batches that double.
@@ -66,8 +67,8 @@ impl Reconciler<'_> {
         (0..count).map(|_| new(taken)).collect()
     }
 
-    /// Whether no pod of the set is there, so that the API server may refuse its template. The template of a plain Deployment is checked
-    /// when it is stored, and that of an abort has run before.
+    /// Whether no pod of the set is there, so that the API server may refuse its template. The template of a
+    /// plain Deployment is checked when it is stored, and that of an abort has run before.
     pub(super) fn is_first_of(&self, set: &SetEntry) -> bool {
         let status = self.state.deployment.status.as_ref();
         let aborts = status.is_some_and(|status| status.aborted.is_some());
@@ -75,7 +76,8 @@ impl Reconciler<'_> {
         self.ctx.kinds.owns_sets() && !aborts && !has_pods
     }
 
-    /// Creates a pod. The API server refuses the first one of a template for fields that it does not know, unless there is no other pod.
+    /// Creates a pod. The API server refuses the first one of a template for fields that it does not know,
+    /// unless there is no other pod.
     async fn create_one(&self, pod: &Value, is_first: bool) -> Result<PodView, RequestError> {
         if !is_first {
             return self.requests.create::<PodView>(&self.namespace, pod, false).await;
@@ -170,7 +172,8 @@ pub(super) fn selects_no_pod(set: &SetEntry) -> Option<Effect> {
 /// An object created for that owner came back changed, so that it is not the owner's.
 pub(super) fn altered(owner: &Arc<str>, what: &str, change: &str) -> [Effect; 2] {
     let message = format!(
-        "{what} was created, but came back {change}, as if a mutating webhook had changed it. No other one is created before a \
+        "{what} was created, but came back {change}, as if a mutating webhook had changed it. No other one \
+         is created before a \
          dry run comes back unchanged"
     );
     let owner = Arc::clone(owner);

@@ -149,8 +149,8 @@ impl Reconciler<'_> {
         let mut version = target.pod.resource_version.clone();
         let mut conflict = None;
         for attempt in 0.. {
-            // The API server counts the budget down before it compares the version of an eviction: a conflict blocks the budget for two
-            // minutes (`pkg/registry/core/pod/storage/eviction.go`).
+            // The API server counts the budget down before it compares the version of an eviction: a conflict
+            // blocks the budget for two minutes (`pkg/registry/core/pod/storage/eviction.go`).
             if evict || conflict.is_some() {
                 let fresh = match requests.get::<PodView>(namespace, name).await {
                     Ok(fresh) => fresh.filter(|pod| pod.metadata.uid.as_deref() == Some(&**target.uid())),

@@ -1,9 +1,9 @@
 //! Makes the disruption controller count the pods of budgets again after the sizes of the sets changed.
 //!
 //! It reads the sizes of the sets only when a pod or the budget changes (`updatePod` in Kubernetes'
-//! `pkg/controller/disruption`), and it reads one set after the other. A sum that it reads between the writes of two sets is
-//! wrong. Without another change of a pod, the budget keeps that sum for hours: it refuses evictions that it could allow, or
-//! allows one too many. The write of an annotation is such a change.
+//! `pkg/controller/disruption`), and it reads one set after the other. A sum that it reads between the writes
+//! of two sets is wrong. Without another change of a pod, the budget keeps that sum for hours: it refuses
+//! evictions that it could allow, or allows one too many. The write of an annotation is such a change.
 
 use std::sync::Arc;
 
@@ -19,15 +19,15 @@ use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::report::is_available;
 
 impl Reconciler<'_> {
-    /// Remembers that the sizes of several sets are written one after the other. The disruption controller reads the size of
-    /// a plain Deployment from the Deployment.
+    /// Remembers that the sizes of several sets are written one after the other. The disruption controller
+    /// reads the size of a plain Deployment from the Deployment.
     pub(super) fn note_sizes(&mut self, changes: &[SetChange]) {
         let sizes = changes.iter().filter(|one| matches!(one, SetChange::Update { replicas: Some(_), .. }));
         self.state.writes.recount_at_rest |= self.ctx.kinds.owns_sets() && sizes.count() > 1;
     }
 
-    /// If the sizes of several sets were written and no pod is about to change, annotates a pod that a budget selects. A
-    /// failure is not reported; the next reconciliation repeats the write.
+    /// If the sizes of several sets were written and no pod is about to change, annotates a pod that a budget
+    /// selects. A failure is not reported; the next reconciliation repeats the write.
     pub(crate) async fn recount_at_rest(&mut self) {
         if !self.state.writes.recount_at_rest || self.state.reporting.publishes_at.is_some() {
             return;

@@ -53,8 +53,8 @@ impl Failures {
         self.since.remove(&what);
     }
 
-    /// The known answer to an eviction of that pod: the API server refused it recently, and no other pod has become ready
-    /// since, which is what a budget waits for.
+    /// The known answer to an eviction of that pod: the API server refused it recently, and no other pod has
+    /// become ready since, which is what a budget waits for.
     pub(crate) fn refusal(&self, uid: &str, ready: usize, now: Instant) -> Option<&Failure> {
         let refused = self.refused.as_ref()?;
         let stands = *refused.uid == *uid && refused.ready == ready && now < refused.until;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ordereddeployment_wire::MalformedAnnotation;
 use tokio::time::Instant;
 
-/// Malformed annotations that were already warned of, so that each is warned of once: with the UID of their pod, or of the object
-/// itself.
+/// Malformed annotations that were already warned of, so that each is warned of once: with the UID of their
+/// pod, or of the object itself.
 pub(crate) type Warned = BTreeSet<(Option<Arc<str>>, MalformedAnnotation)>;
 
 /// The reports about one object.

@@ -1,5 +1,5 @@
-//! What the API server has said about the current template: whether it accepts a pod of it, and whether the template equals that of
-//! an existing set, spelled differently.
+//! What the API server has said about the current template: whether it accepts a pod of it, and whether the
+//! template equals that of an existing set, spelled differently.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -88,8 +88,9 @@ impl Templates {
         self.comparison.as_ref().filter(|record| record.template.same_as(template))
     }
 
-    /// Records the answer to a dry run of the current template. Only an acceptance stays valid: a cluster administrator may
-    /// have changed what refused the template, and a dry run without an answer is repeated with backoff.
+    /// Records the answer to a dry run of the current template. Only an acceptance stays valid: a cluster
+    /// administrator may have changed what refused the template, and a dry run without an answer is repeated
+    /// with backoff.
     pub(crate) fn record(&mut self, template: &Template, dry_run: DryRun, now: Instant) {
         let before = self.dry_run.take().filter(|before| before.template.same_as(template));
         let unanswered = match &dry_run {

@@ -11,8 +11,9 @@ pub(crate) struct Writes {
     /// The size of the next batch of creates: more than 1 while the creates of a decision go on.
     pub(crate) next_batch: usize,
     pub(crate) taken_names: BTreeSet<String>,
-    /// UIDs of owners whose last create came back changed, so that the object is not theirs, and the message: a set for its
-    /// pods, the deployment for its sets. A dry run precedes the next create until it comes back unchanged.
+    /// UIDs of owners whose last create came back changed, so that the object is not theirs, and the message:
+    /// a set for its pods, the deployment for its sets. A dry run precedes the next create until it comes
+    /// back unchanged.
     pub(crate) altered_creates: BTreeMap<Arc<str>, String>,
     /// Whether budgets may have been counted with older sizes of the sets, or with those between two writes.
     pub(crate) recount_due: bool,
@@ -31,7 +32,8 @@ impl Writes {
             altered_creates: BTreeMap::new(),
             // What was written before this process started is not known.
             recount_due: true,
-            // A pause can last for days, and its sizes may have been written just before the last process ended.
+            // A pause can last for days, and its sizes may have been written just before the last process
+            // ended.
             recount_at_rest: is_held,
             confirmed_sets: BTreeMap::new(),
         }

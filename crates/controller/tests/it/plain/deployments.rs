@@ -1,7 +1,8 @@
-//! The Deployment controller: it creates ReplicaSets and sets their sizes. Another controller creates and deletes the pods.
+//! The Deployment controller: it creates ReplicaSets and sets their sizes. Another controller creates and
+//! deletes the pods.
 //!
-//! It is not complete: it adopts nothing, deletes no old ReplicaSets, copies no annotations, and has no conditions. `Recreate`
-//! does not wait for terminating pods.
+//! It is not complete: it adopts nothing, deletes no old ReplicaSets, copies no annotations, and has no
+//! conditions. `Recreate` does not wait for terminating pods.
 
 mod sizes;
 
@@ -80,7 +81,8 @@ async fn sync(client: &Client, deployment: &Deployment, all: &Cache<ReplicaSet>)
             Change::Resize { set, size, annotations } => {
                 let patch = json!({
                     // Requires the version that was read.
-                    "metadata": {"resourceVersion": set.metadata.resource_version, "annotations": annotations},
+                    "metadata": {"resourceVersion": set.metadata.resource_version,
+                    "annotations": annotations},
                     "spec": {"replicas": size},
                 });
                 api.patch(&set.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
@@ -168,7 +170,8 @@ async fn report(client: &Client, deployment: &Deployment, sets: &Sets<'_>, numbe
     let name = deployment.name_any();
     if deployment.annotations().get(REVISION) != Some(&number.to_string()) {
         let patch = json!({"metadata": {
-            "resourceVersion": deployment.metadata.resource_version, "annotations": {REVISION: number.to_string()},
+            "resourceVersion": deployment.metadata.resource_version,
+            "annotations": {REVISION: number.to_string()},
         }});
         api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
         return Ok(());
@@ -185,7 +188,8 @@ async fn report(client: &Client, deployment: &Deployment, sets: &Sets<'_>, numbe
     let known = json!({
         "observedGeneration": old.observed_generation,
         "replicas": old.replicas.unwrap_or(0), "updatedReplicas": old.updated_replicas.unwrap_or(0),
-        "readyReplicas": old.ready_replicas.unwrap_or(0), "availableReplicas": old.available_replicas.unwrap_or(0),
+        "readyReplicas": old.ready_replicas.unwrap_or(0),
+            "availableReplicas": old.available_replicas.unwrap_or(0),
         "unavailableReplicas": old.unavailable_replicas.unwrap_or(0),
     });
     if wanted == known {

@@ -1,6 +1,7 @@
 //! Checks the commits of a run against what the controller of plain Deployments promises.
 //!
-//! A decision is made for what was read shortly before. So a promise counts for what has not changed for some time.
+//! A decision is made for what was read shortly before. So a promise counts for what has not changed for some
+//! time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -152,8 +153,8 @@ impl History {
         self.held.set(at, held);
     }
 
-    /// Whether the hold of this pod still has a reason: it is there and old, and its point too, the Deployment is paused, and its
-    /// template has not changed since.
+    /// Whether the hold of this pod still has a reason: it is there and old, and its point too, the
+    /// Deployment is paused, and its template has not changed since.
     fn has_no_end(&self, uid: &str, image: &str) -> bool {
         let Some(pod) = self.pods.get(uid) else { return false };
         let is_old = self.sets.get(&pod.set).is_some_and(|set| set.image != image);

@@ -14,7 +14,8 @@ fn deployment(name: &str) -> Value {
         "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
         "metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "5"},
         "spec": {"selector": {"matchLabels": {"app": "web"}},
-                 "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}},
+                 "template": {"metadata": {"labels": {"app": "web"}},
+                 "spec": {"containers": [{"name": "c"}]}}},
     })
 }
 

@@ -1,5 +1,5 @@
-//! The graph of owners and dependents. It is built from watches only, so it may lag behind the API server. Its changes add
-//! objects to the queues; workers take them from there.
+//! The graph of owners and dependents. It is built from watches only, so it may lag behind the API server.
+//! Its changes add objects to the queues; workers take them from there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,10 +1,11 @@
 //! The garbage collector: deletes dependents of absent owners and handles the finalizers `orphan` and
 //! `foregroundDeletion`.
 //!
-//! It works like the garbage collector of kube-controller-manager. It builds a graph of owners and dependents from
-//! watches of all deletable resources. Changes of the graph add objects to two work queues. A worker checks an item
-//! against the API server (an uncached GET of the object and of its owners) before it writes. Each write is a separate
-//! request, so other clients can act between two writes. The garbage collector never creates objects.
+//! It works like the garbage collector of kube-controller-manager. It builds a graph of owners and dependents
+//! from watches of all deletable resources. Changes of the graph add objects to two work queues. A worker
+//! checks an item against the API server (an uncached GET of the object and of its owners) before it writes.
+//! Each write is a separate request, so other clients can act between two writes. The garbage collector never
+//! creates objects.
 
 mod graph;
 mod monitors;

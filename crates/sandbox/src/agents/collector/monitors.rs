@@ -26,8 +26,8 @@ pub(super) type Kind = (String, String);
 pub(super) struct Resource {
     pub(super) api: ApiResource,
     pub(super) namespaced: bool,
-    /// Whether its objects are in the graph: this is the preferred version, and the resource supports list, watch and
-    /// delete.
+    /// Whether its objects are in the graph: this is the preferred version, and the resource supports list,
+    /// watch and delete.
     pub(super) monitored: bool,
 }
 

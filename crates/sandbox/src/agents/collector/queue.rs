@@ -1,4 +1,5 @@
-//! A work queue: it holds an item once, and only one worker at a time processes an item. It sends no requests.
+//! A work queue: it holds an item once, and only one worker at a time processes an item. It sends no
+//! requests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -13,8 +14,8 @@ pub(super) type Uid = String;
 pub(super) enum Task {
     /// Release the dependents of the object, then remove its finalizer `orphan`.
     Orphan,
-    /// Delete the object if no owner keeps it; remove its finalizer `foregroundDeletion` if no dependent blocks the
-    /// deletion.
+    /// Delete the object if no owner keeps it; remove its finalizer `foregroundDeletion` if no dependent
+    /// blocks the deletion.
     Delete,
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// The settings of the garbage collector. With the default it works without delay. They can change while it runs.
+/// The settings of the garbage collector. With the default it works without delay. They can change while it
+/// runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Collector {
     /// The minimum time between two of its writes, like the rate limit of its client.

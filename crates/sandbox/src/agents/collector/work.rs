@@ -1,5 +1,5 @@
-//! Processes the items of a queue: uncached reads, then one write after the other. Decisions use what was just read.
-//! Only dependents come from the graph.
+//! Processes the items of a queue: uncached reads, then one write after the other. Decisions use what was
+//! just read. Only dependents come from the graph.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -77,7 +77,8 @@ impl Worker {
         self.remove_finalizer(&owner, ORPHAN).await
     }
 
-    /// Deletes an object that no owner keeps. An object that waits for its dependents is released when none is left.
+    /// Deletes an object that no owner keeps. An object that waits for its dependents is released when none
+    /// is left.
     pub(super) async fn attempt_to_delete(&self, uid: &Uid) -> Result<(), Error> {
         let Some(node) = lock(&self.graph).node(uid) else { return Ok(()) };
         if node.terminating && !node.waits() {
@@ -144,8 +145,8 @@ impl Worker {
         Ok(owners)
     }
 
-    /// The current owner, from an uncached read; `None` if it does not exist in the namespace of the object. A namespaced owner of
-    /// another namespace is absent.
+    /// The current owner, from an uncached read; `None` if it does not exist in the namespace of the object.
+    /// A namespaced owner of another namespace is absent.
     async fn owner(&self, of: &Node, reference: &OwnerReference) -> Result<Option<Node>, Error> {
         let kind: Kind = (reference.api_version.clone(), reference.kind.clone());
         let (resource, absent) = {
@@ -203,8 +204,8 @@ impl Worker {
         }
     }
 
-    /// Removes the references to these owners: with a strategic merge patch, or with the whole list from the graph if the
-    /// server does not support that.
+    /// Removes the references to these owners: with a strategic merge patch, or with the whole list from the
+    /// graph if the server does not support that.
     async fn drop_owners(&self, node: &Node, owners: &[Uid]) -> Result<(), Error> {
         let api = self.api(&node.resource, &node.namespace);
         let gone: Vec<Value> = owners.iter().map(|uid| json!({"$patch": "delete", "uid": uid})).collect();

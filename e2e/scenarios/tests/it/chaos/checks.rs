@@ -1,8 +1,10 @@
-//! Checks the safety rules of rollouts commit by commit, from the history of the server and from its request log.
+//! Checks the safety rules of rollouts commit by commit, from the history of the server and from its request
+//! log.
 //!
-//! The rules are those of `e2e/oracle`. They check a decision against the state that it was made on; here that is what the server
-//! stores just before a commit. The controller decided on a slightly earlier state. The deleted pod is the same in both, since its version
-//! is a precondition of a delete; so is the object of a stored status. Other objects may have changed since.
+//! The rules are those of `e2e/oracle`. They check a decision against the state that it was made on; here
+//! that is what the server stores just before a commit. The controller decided on a slightly earlier state.
+//! The deleted pod is the same in both, since its version is a precondition of a delete; so is the object of
+//! a stored status. Other objects may have changed since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -100,8 +102,9 @@ impl<'a> Checker<'a> {
             deployment: Arc::clone(self.object.as_ref().unwrap()),
             sets: self.sets.values().cloned().collect(),
             pods: self.pods.values().cloned().collect(),
-            // The history has no nodes and no times, and no scenario needs them. At this time, pods with `minReadySeconds` are never
-            // available and timed holds never end, so a scenario that has them fails.
+            // The history has no nodes and no times, and no scenario needs them. At this time, pods with
+            // `minReadySeconds` are never available and timed holds never end, so a scenario that has them
+            // fails.
             nodes: BTreeMap::new(),
             now: Timestamp::UNIX_EPOCH,
             live: true,
@@ -119,8 +122,8 @@ impl<'a> Checker<'a> {
         self.broken.extend(messages.into_iter().map(|message| format!("{}: {message}", commit.version)));
     }
 
-    /// S5: what this decision breaks of what is known of the rollout. The state may have changed since the decision, so only what nobody
-    /// may get past is exact.
+    /// S5: what this decision breaks of what is known of the rollout. The state may have changed since the
+    /// decision, so only what nobody may get past is exact.
     fn passed(&mut self, commit: &Commit, decision: &Decision) {
         let snapshot = self.snapshot();
         let violations = self.history.check(&snapshot, decision).into_iter();
@@ -182,8 +185,8 @@ impl<'a> Checker<'a> {
         self.passed(commit, &Decision::Act(act));
     }
 
-    /// S7: every delete has the UID and a version of the pod as preconditions, if the log has its body; at most one was
-    /// accepted.
+    /// S7: every delete has the UID and a version of the pod as preconditions, if the log has its body; at
+    /// most one was accepted.
     fn bound(&mut self, requests: &[&Request], pod: &Pod) {
         let (name, uid) = (&pod.name, &*pod.facts.uid);
         let accepted = requests.iter().filter(|request| request.code != 0 && request.code < 300).count();
@@ -219,9 +222,9 @@ fn rolled(snapshot: &Snapshot, pod: &Arc<Pod>) -> Messages {
     let act = deletion(&view, pod);
     let mut messages = collected(&view, &act);
     messages.extend(below_floor(&view, &act, deleted.into_iter()).map(|(_, message)| message));
-    // The order of pods of one priority is not checked: they are deleted in parallel, and the rules below the priority depend on other
-    // pods and on time. With `WhenBlocked`, nor is that of an unavailable pod: whether the rollout is blocked depends on the
-    // availability of other pods, which may have changed since.
+    // The order of pods of one priority is not checked: they are deleted in parallel, and the rules below the
+    // priority depend on other pods and on time. With `WhenBlocked`, nor is that of an unavailable pod:
+    // whether the rollout is blocked depends on the availability of other pods, which may have changed since.
     let may_overtake = !available && view.is_when_blocked();
     let is_ordered = |other: &Pod| !may_overtake && priority(other) != priority(pod);
     view.pods.retain(|one| one.updated || one.is(&pod.facts.uid) || is_ordered(one.pod));
@@ -261,7 +264,8 @@ mod tests {
     const OLD: &str = "web:1";
     const NEW: &str = "web:2";
 
-    /// Four pods `a` to `d` with the priorities 3 to 0, a pause point on `b`; D = 4, S = U = 1; a new template.
+    /// Four pods `a` to `d` with the priorities 3 to 0, a pause point on `b`; D = 4, S = U = 1; a new
+    /// template.
     fn start() -> Vec<Commit> {
         let pods = ["a", "b", "c", "d"].into_iter().enumerate();
         let pods = pods.map(|(index, name)| pod(3 + index, name, OLD));

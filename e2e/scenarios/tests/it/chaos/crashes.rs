@@ -1,5 +1,5 @@
-//! Repeatedly kills the controller at its writes: before the server receives a write, while it processes it, and after
-//! it.
+//! Repeatedly kills the controller at its writes: before the server receives a write, while it processes it,
+//! and after it.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! The server compacts its history while the controller is disconnected and pods are deleted: the watches of the
-//! controller expire with 410.
+//! The server compacts its history while the controller is disconnected and pods are deleted: the watches of
+//! the controller expire with 410.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;

@@ -1,8 +1,8 @@
-//! Rollouts with faults: a process is killed, disconnected or frozen, or permissions are removed, and the safety rules
-//! must hold.
+//! Rollouts with faults: a process is killed, disconnected or frozen, or permissions are removed, and the
+//! safety rules must hold.
 //!
-//! Faults occur at writes that a seed selects: `E2E_SEED` sets another seed. The checks use the history and the request
-//! log of the server, not the status that the controller reports.
+//! Faults occur at writes that a seed selects: `E2E_SEED` sets another seed. The checks use the history and
+//! the request log of the server, not the status that the controller reports.
 
 mod checks;
 mod crashes;
@@ -118,7 +118,8 @@ impl Trial {
                 biased;
                 result = &mut there => return result,
                 () = trap.reached() => {
-                    println!("{:.1?}: strike {}: {:?} a write", self.start.elapsed(), self.strikes, trap.moment);
+                    println!("{:.1?}: strike {}: {:?} a write", self.start.elapsed(), self.strikes,
+                    trap.moment);
                     self.strikes += 1;
                     Box::pin(strike(Strike::At(trap))).await;
                 }
@@ -127,8 +128,8 @@ impl Trial {
         there.await
     }
 
-    /// Runs a complete rollout and resumes it at both pause points: up to `times` faults each before the first pause
-    /// point, before the second one and before the end, and one in the first hold.
+    /// Runs a complete rollout and resumes it at both pause points: up to `times` faults each before the
+    /// first pause point, before the second one and before the end, and one in the first hold.
     async fn roll_out(&mut self, image: &str, times: usize, mut strike: impl AsyncFnMut(Strike)) {
         let pods = self.mark().await;
         let cluster = self.cluster.clone();

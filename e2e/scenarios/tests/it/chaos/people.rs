@@ -1,5 +1,5 @@
-//! What people do during a rollout, at random moments: edits, scaling, requests that are late or wrong, lost pods, and a killed
-//! controller. Whatever they do, a release gets past a pause point only by its resume.
+//! What people do during a rollout, at random moments: edits, scaling, requests that are late or wrong, lost
+//! pods, and a killed controller. Whatever they do, a release gets past a pause point only by its resume.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,7 +22,8 @@ fn canary() -> Value {
 
 /// Numbers that decrease: the API server does not check that.
 fn invalid() -> Value {
-    json!([{"name": "canary", "afterUpdated": 1}, {"name": "b", "afterUpdated": 3}, {"name": "c", "afterUpdated": 2}])
+    json!([{"name": "canary", "afterUpdated": 1}, {"name": "b", "afterUpdated": 3}, {"name": "c",
+        "afterUpdated": 2}])
 }
 
 /// What somebody does to `web` or to a pod of it.
@@ -81,7 +82,8 @@ struct Images {
     served: String,
     /// Those that somebody has set in this rollout.
     set: BTreeSet<String>,
-    /// Somebody went back in this rollout. Then no point may be ahead, and a template that is new at 0 replicas has nothing to replace.
+    /// Somebody went back in this rollout. Then no point may be ahead, and a template that is new at 0
+    /// replicas has nothing to replace.
     is_back: bool,
 }
 
@@ -170,7 +172,8 @@ impl Trial {
     }
 }
 
-/// The most active pods at any time of each image that nobody has resumed. Since that version, no pod is made of a retired image.
+/// The most active pods at any time of each image that nobody has resumed. Since that version, no pod is made
+/// of a retired image.
 fn most(commits: &[Commit], since: u64, images: &Images) -> BTreeMap<String, usize> {
     let mut active: BTreeMap<&str, String> = BTreeMap::new();
     let mut most = BTreeMap::new();
@@ -199,7 +202,8 @@ fn most(commits: &[Commit], since: u64, images: &Images) -> BTreeMap<String, usi
     most
 }
 
-/// As it was before, with a new template: the rollout pauses at its canary and completes once that is resumed.
+/// As it was before, with a new template: the rollout pauses at its canary and completes once that is
+/// resumed.
 async fn lets_it_rest(cluster: &TestCluster, image: &str) {
     for pod in cluster.names().await.unwrap() {
         // The controller can have deleted it since.
@@ -221,7 +225,8 @@ fn is_at_canary(object: &OrderedDeployment) -> bool {
     hold.is_some_and(|hold| hold.id.starts_with("canary@"))
 }
 
-/// Waits for that, and resumes the marks of pods that are gone: those that were ahead at 0 replicas stay ahead of the next template.
+/// Waits for that, and resumes the marks of pods that are gone: those that were ahead at 0 replicas stay
+/// ahead of the next template.
 async fn past_lost_marks(
     cluster: &TestCluster,
     what: &str,

@@ -1,5 +1,5 @@
-//! Permissions are removed and granted again during a rollout: the controller reports the missing permission, does
-//! nothing else, and continues when it has the permission.
+//! Permissions are removed and granted again during a rollout: the controller reports the missing permission,
+//! does nothing else, and continues when it has the permission.
 
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{GROUP, condition, reason};
@@ -23,7 +23,10 @@ const ALL: [Right; 4] = [SEES, MAKES, DELETES, TELLS];
 
 /// The rules of a role.
 fn rules(role: &str) -> Value {
-    let allow = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    let allow = |group: &str, resources: &[&str], verbs: &[&str]| {
+        json!({"apiGroups": [group],
+        "resources": resources, "verbs": verbs})
+    };
     let read = ["get", "list", "watch"];
     match role {
         "sees" => json!([
@@ -43,7 +46,10 @@ fn rules(role: &str) -> Value {
 
 async fn give(cluster: &TestCluster, rights: &[Right]) {
     for (role, permission) in rights {
-        let of = |kind: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": role}});
+        let of = |kind: &str| {
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+            "metadata": {"name": role}})
+        };
         let (mut granted, mut binding) = (of("ClusterRole"), of("ClusterRoleBinding"));
         granted["rules"] = rules(role);
         binding["roleRef"] =
@@ -76,7 +82,8 @@ async fn a_controller_continues_when_permissions_are_granted_again_on_a_real_ser
     trial.deploy().await;
     let old = trial.mark().await;
 
-    // Without permission to delete, the controller reports this in the status and creates no more pods than allowed.
+    // Without permission to delete, the controller reports this in the status and creates no more pods than
+    // allowed.
     take_away(&cluster, &[DELETES]).await;
     cluster.set_image("web:2").await.unwrap();
     let (failure, why) = (condition::REPLICA_FAILURE, reason::FAILED_DELETE);

@@ -8,7 +8,8 @@ use super::{PRIORITIES, Strike, Trial, setting};
 
 use Moment::{BeforeRequest, BeforeResponse, During};
 
-/// Kills the server at these writes of pods, one third of them in each part of the rollout, and once in a hold.
+/// Kills the server at these writes of pods, one third of them in each part of the rollout, and once in a
+/// hold.
 async fn continues_after_kills(component: Component, aims: Vec<(&'static str, Moment)>) {
     let times = aims.len() / 3;
     let _machine = scenarios::share_the_machine().await;

@@ -1,5 +1,5 @@
-//! The life of the chart on a real API server, with the commands of the documentation: installed, in use, upgraded,
-//! uninstalled, installed again, and installed for one namespace.
+//! The life of the chart on a real API server, with the commands of the documentation: installed, in use,
+//! upgraded, uninstalled, installed again, and installed for one namespace.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
@@ -16,8 +16,8 @@ use super::{CHART, documented, sets_of_values, user_roles};
 const NAME: &str = "ordered-deployment";
 /// The namespace in the installation guide.
 const NAMESPACE: &str = "ordered-system";
-/// The controller runs as a process, not in a container: it shares the ports of the machine and must not be reachable
-/// from outside.
+/// The controller runs as a process, not in a container: it shares the ports of the machine and must not be
+/// reachable from outside.
 const LOCALLY: &str = "extraArgs={--metrics-bind-address=127.0.0.1:0},admissionPolicy.enabled=true";
 
 /// A server for the chart, and Helm.
@@ -88,8 +88,8 @@ impl Installation {
         crds
     }
 
-    /// Whether the server has the oldest supported version: it has no CEL rules, and its kubectl does not find them in
-    /// the schema.
+    /// Whether the server has the oldest supported version: it has no CEL rules, and its kubectl does not
+    /// find them in the schema.
     fn is_old(&self) -> bool {
         self.cluster.control_plane().unwrap().minor() < 23
     }

@@ -1,4 +1,5 @@
-//! The permissions of the controller in `docs/security.md` are those that Helm renders, with the comments of the chart.
+//! The permissions of the controller in `docs/security.md` are those that Helm renders, with the comments of
+//! the chart.
 
 use std::fmt::Write;
 
@@ -123,7 +124,8 @@ async fn expected() -> String {
         "another rule with watchNamespace"
     );
     assert_eq!(watched.len(), base.len());
-    text += "\n### With `watchNamespace`\n\nThe same rules, in a Role of that namespace. Only these stay for the ";
+    text += "\n### With `watchNamespace`\n\nThe same rules, in a Role of that namespace. Only these stay for \
+             the ";
     text + "cluster:\n\n" + &table(everywhere.into_iter()) + "\n"
 }
 

@@ -110,7 +110,8 @@ async fn pods_meet_the_restricted_standard_with_all_values_by_helm() {
         assert_eq!(pod["securityContext"], expected, "{values}");
         let containers = pod["containers"].as_array().unwrap();
         let expected = json!({
-            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]},
         });
         assert!(containers.iter().all(|one| one["securityContext"] == expected), "{values}: {containers:?}");
         assert!(pod["hostNetwork"].is_null() && pod["volumes"].is_null(), "{values}");

@@ -1,5 +1,5 @@
-//! Compares the permissions of a service account with its requests: the chart must grant exactly the permissions that
-//! the controller uses.
+//! Compares the permissions of a service account with its requests: the chart must grant exactly the
+//! permissions that the controller uses.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -36,8 +36,8 @@ fn words(list: &Value) -> impl Iterator<Item = String> {
     list.as_array().into_iter().flatten().map(|word| word.as_str().unwrap().to_owned())
 }
 
-/// The permissions in the roles of the account, without finalizers: admission checks these in requests for other
-/// resources.
+/// The permissions in the roles of the account, without finalizers: admission checks these in requests for
+/// other resources.
 pub(crate) async fn granted(cluster: &TestCluster, account: Account<'_>) -> BTreeSet<Right> {
     let subject = json!({"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace});
     let bindings = get(cluster, &["clusterrolebindings,rolebindings", "--all-namespaces"]).await;
@@ -82,8 +82,8 @@ fn used(requests: &[Request], account: Account<'_>) -> BTreeSet<Right> {
     own.iter().map(right).collect()
 }
 
-/// Waits until all permissions were used: a watch is in the log after its end. Fails if the account used more, if the
-/// server rejected a request, or if a permission is unused.
+/// Waits until all permissions were used: a watch is in the log after its end. Fails if the account used
+/// more, if the server rejected a request, or if a permission is unused.
 pub(crate) async fn all_are_used(cluster: &TestCluster, account: Account<'_>, granted: &BTreeSet<Right>) {
     let limit = Instant::now() + TIMEOUT;
     let mut used = used(&cluster.requests().await.unwrap(), account);

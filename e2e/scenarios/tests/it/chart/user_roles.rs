@@ -87,8 +87,8 @@ pub(crate) async fn have_the_rights_of_their_roles(cluster: &TestCluster) {
     }
 }
 
-/// While `web` is held, an editor cannot resume it, and a user with the resume role can do nothing else. The scenario
-/// ends with a resume.
+/// While `web` is held, an editor cannot resume it, and a user with the resume role can do nothing else. The
+/// scenario ends with a resume.
 pub(crate) async fn resume_only_with_permission(cluster: &TestCluster) {
     let hold = hold_of(cluster).await;
     let request = json!({"status": {"resumeRequested": hold}}).to_string();

@@ -131,8 +131,8 @@ pub(crate) async fn until_evicted(cluster: &TestCluster) {
     await_condition(sets, &first.name_any(), conditions::is_deleted(&uid)).await.unwrap();
 }
 
-/// A Deployment is adopted with its pods and adopted back by a user with the documented roles. Without them the command
-/// changes nothing. The controller checks whether the previous controllers are gone.
+/// A Deployment is adopted with its pods and adopted back by a user with the documented roles. Without them
+/// the command changes nothing. The controller checks whether the previous controllers are gone.
 pub(crate) async fn adopts(cluster: &TestCluster) {
     let manifest = MANIFEST.replace("web", "moved").replace("replicas: 10", "replicas: 2");
     let (head, rest) = manifest.split_once("  deletionOrder").unwrap();
@@ -175,7 +175,8 @@ pub(crate) async fn adopts(cluster: &TestCluster) {
     cluster.until_pods("gone with moved", |pods| !pods.iter().any(of_moved)).await.unwrap();
 }
 
-/// With the rules of the release, for pods of a Deployment with the label `tier=inference` on nodes of any pool.
+/// With the rules of the release, for pods of a Deployment with the label `tier=inference` on nodes of any
+/// pool.
 pub(crate) async fn a_plain_deployments_pods_get_their_cost(cluster: &TestCluster, cost: &str) {
     let plain = json!({
         "apiVersion": "apps/v1", "kind": "Deployment",

@@ -65,7 +65,8 @@ impl Browser {
         while !lines.next_line().await.unwrap().unwrap().contains("started successfully") {}
         // Always read: a full pipe would block it.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        // Over the pipe, Chromium ends with its driver. It runs as root in containers, where its own sandbox cannot start.
+        // Over the pipe, Chromium ends with its driver. It runs as root in containers, where its own sandbox
+        // cannot start.
         let arguments = [
             "--headless=new",
             "--no-sandbox",
@@ -219,7 +220,10 @@ impl Browser {
         let script = std::fs::read_to_string(script).unwrap();
         self.client.execute(&script, Vec::new()).await.unwrap();
         let found = self
-            .run("axe.run().then(({violations}) => done(violations), (error) => done([{id: String(error), impact: 'serious', nodes: []}]));")
+            .run(
+                "axe.run().then(({violations}) => done(violations), (error) => done([{id: String(error), \
+                  impact: 'serious', nodes: []}]));",
+            )
             .await;
         let serious =
             |one: &&Value| matches!(one["impact"].as_str(), Some("serious" | "critical" | "moderate"));

@@ -7,8 +7,8 @@ use kube::api::PropagationPolicy;
 use scenarios::{Commit, Deletion, Request};
 use serde_json::Value;
 
-/// Requests that the controller sent before it could see the deletion may arrive this much later. A watch on a loaded
-/// machine takes a fraction of this time.
+/// Requests that the controller sent before it could see the deletion may arrive this much later. A watch on
+/// a loaded machine takes a fraction of this time.
 const UNDER_WAY: SignedDuration = SignedDuration::from_secs(2);
 
 /// One deletion of `web` in its own namespace.
@@ -43,7 +43,8 @@ impl Case {
             return vec!["the audit log knows no deletion".to_owned()];
         };
         let (mut broken, mut owner, mut is_deleted) = (Vec::new(), "", false);
-        // The objects when the deletion was accepted and the pods that were created since, and the objects at the end.
+        // The objects when the deletion was accepted and the pods that were created since, and the objects at
+        // the end.
         let (mut then, mut end) = (Objects::new(), Objects::new());
         for commit in commits {
             let (key, after) = ((commit.plural.as_str(), commit.name.as_str()), commit.object.as_ref());
@@ -93,7 +94,8 @@ fn late_writes(requests: &[&Request], accepted: Timestamp) -> Vec<String> {
     late.map(|one| format!("{} {}, {:?} after the deletion", one.verb, one.path, since(one))).collect()
 }
 
-/// How a pod or a set is lost that must remain: a pod, except if the controller was deleting it, and a set without an owner.
+/// How a pod or a set is lost that must remain: a pod, except if the controller was deleting it, and a set
+/// without an owner.
 fn lost(
     (plural, name): (&str, &str),
     end: Option<&Value>,

@@ -1,7 +1,7 @@
 //! Deletions during a rollout with each propagation policy, on a real API server with its garbage collector.
 //!
-//! The moments are random: `E2E_SEED` selects others, `E2E_MOMENTS` sets their number per policy. The checks use the
-//! history of etcd and the audit log.
+//! The moments are random: `E2E_SEED` selects others, `E2E_MOMENTS` sets their number per policy. The checks
+//! use the history of etcd and the audit log.
 
 mod checks;
 
@@ -49,8 +49,8 @@ impl Moment {
         Self { policy, replicas, second, third: dice.random_range(1..4 * replicas) }
     }
 
-    /// Deploys three revisions; the second and the third one start during a rollout. Every set has pods unless the rollout
-    /// was fast.
+    /// Deploys three revisions; the second and the third one start during a rollout. Every set has pods
+    /// unless the rollout was fast.
     async fn reached(&self, cluster: &TestCluster) {
         let strategy = json!({"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 3}});
         cluster.deployed(&json!({"replicas": self.replicas, "strategy": strategy})).await.unwrap();
@@ -65,7 +65,8 @@ impl Moment {
         }
     }
 
-    /// Deletes `web` and waits until it is removed. Unless the policy orphans the dependents, waits until nothing is left.
+    /// Deletes `web` and waits until it is removed. Unless the policy orphans the dependents, waits until
+    /// nothing is left.
     async fn delete(&self, cluster: &TestCluster) {
         let uid = cluster.deployments().get("web").await.unwrap().uid().unwrap();
         let how = DeleteParams { propagation_policy: Some(self.policy.clone()), ..DeleteParams::default() };
@@ -79,7 +80,8 @@ impl Moment {
     }
 }
 
-/// Waits until the garbage collector has processed its queue: it deletes a ConfigMap with an absent owner that is queued later.
+/// Waits until the garbage collector has processed its queue: it deletes a ConfigMap with an absent owner
+/// that is queued later.
 async fn until_quiet(cluster: &TestCluster) {
     for round in ["first", "second", "third"] {
         let owner =

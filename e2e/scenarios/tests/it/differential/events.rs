@@ -22,8 +22,8 @@ pub struct Watch {
     pub selector: &'static str,
 }
 
-/// The events of these watches up to the marker. All watches run at once, since a real server delays the first event of
-/// each.
+/// The events of these watches up to the marker. All watches run at once, since a real server delays the
+/// first event of each.
 pub async fn events(side: &mut Side, watches: &[Watch]) -> Vec<Value> {
     let reading = watches.iter().map(|watch| {
         let (collection, version) = (side.collection(watch.kind), &side.moments[watch.moment]);

@@ -1,5 +1,5 @@
-//! Waits for both garbage collectors: each must have processed all objects before the next request, otherwise the state
-//! would depend on timing. This module only waits; other modules compare the results.
+//! Waits for both garbage collectors: each must have processed all objects before the next request, otherwise
+//! the state would depend on timing. This module only waits; other modules compare the results.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,14 +20,15 @@ pub const CANARIES: &str = "canaries";
 const LOOKS: usize = 6000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// Waits until the garbage collector knows all objects of a kind. Otherwise it may delete an owner before it has seen
-/// its dependents. It receives the events of a kind in order, so it knows them when it has deleted a later object with
-/// an absent owner.
+/// Waits until the garbage collector knows all objects of a kind. Otherwise it may delete an owner before it
+/// has seen its dependents. It receives the events of a kind in order, so it knows them when it has deleted a
+/// later object with an absent owner.
 pub async fn has_seen(side: &mut Side, kind: Kind) {
     let mut canary = kind.object();
     canary["metadata"]["generateName"] = "canary-".into();
     canary["metadata"]["ownerReferences"] = json!([
-        {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "00000000-0000-0000-0000-000000000000"},
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone",
+        "uid": "00000000-0000-0000-0000-000000000000"},
     ]);
     let mut elsewhere = Side::new(side.label, side.client.clone());
     elsewhere.turn_to(CANARIES);

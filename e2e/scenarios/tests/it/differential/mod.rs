@@ -1,8 +1,8 @@
-//! Sends the same random requests to the sandbox and to a real server, and compares the responses, the stored objects
-//! and the watch events.
+//! Sends the same random requests to the sandbox and to a real server, and compares the responses, the stored
+//! objects and the watch events.
 //!
-//! The module `known` lists allowed differences with their reasons, as does `docs/sandbox.md`. Any other difference is
-//! a bug of the sandbox.
+//! The module `known` lists allowed differences with their reasons, as does `docs/sandbox.md`. Any other
+//! difference is a bug of the sandbox.
 
 mod edits;
 mod events;
@@ -44,8 +44,8 @@ async fn start(server: Server) -> TestCluster {
         // Without the controllers that would write to the objects of the test.
         built_in_controllers: "*,-replicaset,-deployment,-root-ca-cert-publisher,-nodelifecycle,-podgc"
             .to_owned(),
-        // Otherwise a write that changes only the field managers creates a new version; the sandbox does not track
-        // field managers.
+        // Otherwise a write that changes only the field managers creates a new version; the sandbox does not
+        // track field managers.
         api_server_arguments: vec!["--feature-gates=ServerSideApply=false".to_owned()],
         definitions: vec![side::gadget_definition()],
         ..Setting::default()

@@ -137,7 +137,8 @@ fn name() -> impl Strategy<Value = Name> {
 pub fn any() -> impl Strategy<Value = Operation> {
     let part = prop_oneof![3 => Just(""), 1 => Just("status"), 1 => Just("scale")];
     let version = prop_oneof![
-        4 => Just(Version::Current), 2 => Just(Version::None), 2 => Just(Version::Stale), 1 => Just(Version::Garbage),
+        4 => Just(Version::Current), 2 => Just(Version::None), 2 => Just(Version::Stale),
+        1 => Just(Version::Garbage),
     ];
     let uid = prop_oneof![4 => Just(Uid::None), 3 => Just(Uid::Current), 1 => Just(Uid::Wrong)];
     let policy = select(vec!["", "", "", "Background", "Foreground", "Orphan", "Sometimes"]);

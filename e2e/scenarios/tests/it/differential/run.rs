@@ -55,8 +55,8 @@ impl Pair {
         found
     }
 
-    /// Runs the sequence in a new namespace. Returns the differences of the servers. It ends at the first difference
-    /// that leaves different objects, since later differences would be consequences.
+    /// Runs the sequence in a new namespace. Returns the differences of the servers. It ends at the first
+    /// difference that leaves different objects, since later differences would be consequences.
     pub async fn differences(&mut self, operations: &[Operation]) -> Vec<String> {
         self.open().await;
         let mut found = Vec::new();

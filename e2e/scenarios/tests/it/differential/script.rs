@@ -1,5 +1,5 @@
-//! A fixed sequence of requests whose responses are compared verbatim: the error messages, and the corner cases that
-//! random requests rarely reach.
+//! A fixed sequence of requests whose responses are compared verbatim: the error messages, and the corner
+//! cases that random requests rarely reach.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,8 @@ use super::events::events_for_a_second;
 use super::normal;
 use super::side::{APPLY, Answer, JSON, Kind, MERGE, PATCH, STRATEGIC, Side};
 
-/// One request. In path and body, `{ns}` is the namespace, and `{KEY:LABEL}` is this key of the metadata in the
-/// response to the step with this label.
+/// One request. In path and body, `{ns}` is the namespace, and `{KEY:LABEL}` is this key of the metadata in
+/// the response to the step with this label.
 pub struct Step {
     pub label: &'static str,
     kind: Kind,
@@ -181,10 +181,12 @@ fn of_pods() -> Vec<Step> {
 fn of_templates() -> Vec<Step> {
     let probe = json!({"initialDelaySeconds": 0, "timeoutSeconds": 0, "httpGet": {"port": 80, "host": ""}});
     let container = json!({
-        "name": "web", "image": "web:1", "tty": false, "stdin": false, "args": [""], "command": [], "workingDir": "",
+        "name": "web", "image": "web:1", "tty": false, "stdin": false, "args": [""], "command": [],
+        "workingDir": "",
         "env": [{"name": "A", "value": ""},
                 {"name": "B", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}],
-        "resources": {"limits": {"cpu": "0.5", "memory": "4096Mi"}, "requests": {"cpu": "1e-1", "memory": "1.5Ki"}},
+        "resources": {"limits": {"cpu": "0.5", "memory": "4096Mi"}, "requests": {"cpu": "1e-1",
+        "memory": "1.5Ki"}},
         "readinessProbe": probe, "ports": [{"containerPort": 80, "hostPort": 0, "name": ""}],
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp", "readOnly": false, "subPath": ""}],
     });
@@ -264,7 +266,10 @@ fn of_pod_templates(odd: Value) -> Vec<Step> {
 
 fn of_gadgets() -> Vec<Step> {
     let step = |label, method, rest: &str| step(label, Kind::Gadget, method, rest);
-    let gadget = |name: &str, spec: Value| json!({"apiVersion": "test.example/v1", "kind": "Gadget", "metadata": {"name": name}, "spec": spec});
+    let gadget = |name: &str, spec: Value| {
+        json!({"apiVersion": "test.example/v1", "kind": "Gadget",
+        "metadata": {"name": name}, "spec": spec})
+    };
     let versioned = |spec: Value| {
         let mut gadget = gadget("a", spec);
         gadget["metadata"]["resourceVersion"] = "{resourceVersion:make}".into();

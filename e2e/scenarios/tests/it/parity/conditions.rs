@@ -1,5 +1,5 @@
-//! The conditions at several points of a rollout: they equal those of a Deployment, which runs the same steps on a real
-//! server.
+//! The conditions at several points of a rollout: they equal those of a Deployment, which runs the same steps
+//! on a real server.
 
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
@@ -44,7 +44,8 @@ impl<'a> Subject<'a> {
         self.patch(json!({"template": {"spec": {"containers": containers}}})).await;
     }
 
-    /// Waits for the point with these numbers of pods, updated pods and available pods, then for these conditions.
+    /// Waits for the point with these numbers of pods, updated pods and available pods, then for these
+    /// conditions.
     async fn says(&self, point: &str, counts: [i64; 3], available: Said, progressing: Said) {
         self.says_one_of(point, counts, available, &[progressing]).await;
     }
@@ -99,8 +100,8 @@ impl<'a> Subject<'a> {
         self.says("and back", [2, 2, 2], ENOUGH, DONE).await;
     }
 
-    /// With Recreate there are no pods for a while, and all are expected. The deadline may not pass if the rollout may
-    /// be missed.
+    /// With Recreate there are no pods for a while, and all are expected. The deadline may not pass if the
+    /// rollout may be missed.
     async fn live_under_recreate(&self, under_way: &[Said], late: &[Said]) {
         self.says("at rest", [3, 3, 3], ENOUGH, DONE).await;
         self.set_image("web:broken").await;

@@ -1,5 +1,5 @@
-//! The behavior of a Deployment, row by row as in `docs/parity.md`: tested here for an OrderedDeployment and, if
-//! possible, for a Deployment next to it. Rows with a separate test file are not repeated here.
+//! The behavior of a Deployment, row by row as in `docs/parity.md`: tested here for an OrderedDeployment and,
+//! if possible, for a Deployment next to it. Rows with a separate test file are not repeated here.
 
 mod conditions;
 mod deadlines;

@@ -71,7 +71,8 @@ async fn raw_pods(cluster: &TestCluster) -> Vec<Value> {
     serde_json::from_value(list["items"].take()).unwrap()
 }
 
-/// Fields that Kubernetes 1.36 has and 1.20 drops from pods. A resize in place changes a pod, and no template.
+/// Fields that Kubernetes 1.36 has and 1.20 drops from pods. A resize in place changes a pod, and no
+/// template.
 pub(super) async fn fields_of_newer_servers_start_no_second_rollout(cluster: TestCluster) {
     let spec = json!({
         "containers": [{"name": "web", "image": "web:1", "resources": {"requests": {"cpu": "10m"}}}],

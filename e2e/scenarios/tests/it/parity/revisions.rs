@@ -92,7 +92,10 @@ pub(super) async fn a_history_limit_of_zero_keeps_no_old_set(cluster: TestCluste
     for (version, revision) in [(2, "2"), (3, "3")] {
         cluster.set_image(&format!("web:{version}")).await.unwrap();
         cluster.complete("web", 1).await.unwrap();
-        let only = |sets: &[OrderedReplicaSet]| matches!(sets, [one] if one.annotations()[annotation::REVISION] == revision);
+        let only = |sets: &[OrderedReplicaSet]| {
+            matches!(sets,
+            [one] if one.annotations()[annotation::REVISION] == revision)
+        };
         cluster.until_all(sets.clone(), "the current one alone", only).await.unwrap();
     }
     let refused = cluster.ordered(&["undo", "web"]).await.unwrap_err().to_string();

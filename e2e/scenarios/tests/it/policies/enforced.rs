@@ -43,7 +43,10 @@ async fn bind_roles(cluster: &TestCluster) {
         ("", "edit", &[], |_| true),
     ];
     for (scope, name, rules, has) in roles {
-        let of = |kind: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
+        let of = |kind: &str| {
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+            "metadata": {"name": name}})
+        };
         let kind = if rules.is_empty() { "ClusterRole".to_owned() } else { format!("{scope}Role") };
         if !rules.is_empty() {
             let mut role = of(&kind);
@@ -159,7 +162,8 @@ async fn prepare(
     object
 }
 
-/// Waits until the first request of the first sequence is refused by the policy. If it never is, the sequence fails.
+/// Waits until the first request of the first sequence is refused by the policy. If it never is, the sequence
+/// fails.
 async fn enforced(cluster: &TestCluster, case: &Case, object: &Value) {
     let (user, act, _) = &case.sequences[0].steps[0];
     let limit = Instant::now() + LIMIT;

@@ -1,5 +1,5 @@
-//! The expressions, evaluated by a CEL library. It knows neither variables nor the authorizer: they are replaced in the
-//! text. It escapes the keys of all maps, as a server does with the names of fields only.
+//! The expressions, evaluated by a CEL library. It knows neither variables nor the authorizer: they are
+//! replaced in the text. It escapes the keys of all maps, as a server does with the names of fields only.
 
 use kube::core::cel::{AdmissionRequest, GroupVersionKind, VapEvaluator, VapExpression};
 use ordereddeployment_api::names::annotation::{DELETE_PRIORITY_ALIAS, OF_GROUP};

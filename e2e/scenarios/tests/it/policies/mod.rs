@@ -1,5 +1,6 @@
-//! The admission policies of the chart and of the documentation, on sequences of requests. A CEL library evaluates the
-//! expressions (`evaluated`); a real API server that has such policies enforces them (`enforced`).
+//! The admission policies of the chart and of the documentation, on sequences of requests. A CEL library
+//! evaluates the expressions (`evaluated`); a real API server that has such policies enforces them
+//! (`enforced`).
 
 #[cfg(feature = "real-servers")]
 mod enforced;
@@ -48,7 +49,8 @@ struct Sequence {
     steps: Vec<(User, Act, bool)>,
 }
 
-/// A policy with its binding, and the sequences that it is for. The first request of the first sequence is refused.
+/// A policy with its binding, and the sequences that it is for. The first request of the first sequence is
+/// refused.
 struct Case {
     /// The values of the chart, or a file in `docs/examples`.
     source: &'static str,

@@ -47,7 +47,8 @@ fn pod(kind: &str, annotations: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
-            "name": "pod", "labels": {"app": "web"}, "annotations": annotations, "ownerReferences": owner(kind),
+            "name": "pod", "labels": {"app": "web"}, "annotations": annotations,
+            "ownerReferences": owner(kind),
         },
         "spec": {
             "schedulerName": "none", "terminationGracePeriodSeconds": 0,
@@ -67,7 +68,8 @@ fn workload(kind: &str, annotations: &Value, spec: &Value) -> Value {
         "spec": {
             "replicas": 0, "selector": {"matchLabels": {"app": "none"}},
             "template": {
-                "metadata": {"labels": {"app": "none"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+                "metadata": {"labels": {"app": "none"}}, "spec": {"containers": [{"name": "web",
+                "image": "web:1"}]},
             },
         },
     });

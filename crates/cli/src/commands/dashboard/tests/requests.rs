@@ -261,7 +261,8 @@ async fn a_click_on_an_outdated_page_acts_on_no_other_rollout() {
     };
     for action in ["abort", "resumeAll", "retry"] {
         let refused = act(action, 1).await;
-        let message = "the page has shown the rollout to revision 1, and it is to revision 2 by now: nothing was requested";
+        let message = "the page has shown the rollout to revision 1, and it is to revision 2 by now: nothing \
+                       was requested";
         assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{action}");
         assert!(refused.text.contains(message), "{action}: {}", refused.text);
         let without = served.act(&json!({"action": action})).await;

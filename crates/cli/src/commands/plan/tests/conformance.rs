@@ -1,6 +1,6 @@
-//! Compares plans with rollouts on random clusters in the sandbox: the deletions must be the same. Both use one
-//! clock, one scheduler and one model of kubelets. The test computes the plan as the command does, then writes the
-//! change, runs the controller, and resumes each pause after the time that the plan assumes.
+//! Compares plans with rollouts on random clusters in the sandbox: the deletions must be the same. Both use
+//! one clock, one scheduler and one model of kubelets. The test computes the plan as the command does, then
+//! writes the change, runs the controller, and resumes each pause after the time that the plan assumes.
 #![allow(clippy::panic, reason = "a test fails if its setup fails")]
 
 mod fixture;
@@ -24,7 +24,8 @@ use crate::commands::plan::spec_change::SpecChange;
 use fixture::{Fixture, is_pause_event};
 use scenario::{Scenario, one_in, template};
 
-/// The number of clusters, unless `PLAN_CLUSTERS` sets another one. Each takes about a second without optimizations.
+/// The number of clusters, unless `PLAN_CLUSTERS` sets another one. Each takes about a second without
+/// optimizations.
 const CLUSTERS: u64 = 120;
 
 fn sorted(mut names: Vec<String>) -> Vec<String> {
@@ -176,8 +177,8 @@ async fn compare_plan_with_rollout(seed: u64, totals: &mut Totals) {
     let (mut planned, pauses) = planned_events(&preview);
     without_new_messages(&mut messages.0, &known);
     without_new_messages(&mut planned, &known);
-    // Which new pods a pause keeps as surge can depend on their UIDs, and with them the ranks of all others. Then
-    // only the pauses and the pods are compared, not the order within a priority.
+    // Which new pods a pause keeps as surge can depend on their UIDs, and with them the ranks of all others.
+    // Then only the pauses and the pods are compared, not the order within a priority.
     let takes_new_ones = preview.deleted().any(|pod| !known.contains(&pod.name));
     let mut planned_groups = without_new_names(planned_deletions(&preview), &known);
     let mut groups = deletions.clone();
@@ -198,7 +199,8 @@ async fn compare_plan_with_rollout(seed: u64, totals: &mut Totals) {
             })
             .collect();
         panic!(
-            "seed {seed}: change {change}\nspec {spec}\nnodes {:?}\nplanned {:#?}\nactual {:#?}\n{:#?}\nsteps {:#?}\nstatus {:#?}\nrequests {:#?}\npods {:#?}",
+            "seed {seed}: change {change}\nspec {spec}\nnodes {:?}\nplanned {:#?}\nactual \
+             {:#?}\n{:#?}\nsteps {:#?}\nstatus {:#?}\nrequests {:#?}\npods {:#?}",
             scenario
                 .nodes
                 .iter()

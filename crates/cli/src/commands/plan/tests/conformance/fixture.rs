@@ -42,7 +42,8 @@ impl Fixture {
             ..Config::default()
         };
         let mut cluster = Embedded::start(config).await.unwrap();
-        // All decisions of one tick have the same time, as in the model: the duration of requests does not count.
+        // All decisions of one tick have the same time, as in the model: the duration of requests does not
+        // count.
         let clock = Clock::from_fn(move || whole_seconds(ticking.now()));
         let client = cluster.sandbox.connect("test").unwrap();
         let fixture = Self {
