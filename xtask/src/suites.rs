@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::{OPTIMIZED, build_release, run, run_within, top};
 use crate::tools::CARGO_DENY;
-use crate::{browser, cache, crdserver, image, kubernetes, optimized, programs};
+use crate::{browser, cache, crdserver, image, kubernetes, optimized, pages, programs};
 
 /// The timeout of the demo once it is built.
 const DEMO_LIMIT: Duration = Duration::from_secs(30);
@@ -109,8 +109,8 @@ fn run_suites<'s>(
     true
 }
 
-/// Fetches the tools before the suites that run begin: a download or a linker leaves a core idle, and tests with deadlines
-/// need the machine undisturbed.
+/// Fetches the tools before the suites that run begin: a download or a linker leaves a core idle, and tests
+/// with deadlines need the machine undisturbed.
 fn fetch_tools(fast: bool) {
     let mut failures = vec![
         programs::kubectl().err(),
@@ -178,7 +178,15 @@ fn lints() -> Result<Count> {
         "-D",
         "warnings",
     ]))
-    .context("if cargo has no clippy: `rustup component add clippy`, or Debian's rust-clippy")
+    .context("if cargo has no clippy: `rustup component add clippy`, or Debian's rust-clippy")?;
+    pages::check()?;
+    Ok(Count { passed: 2, failed: 0 })
+}
+
+/// `cargo xtask lints`: the checks that only read the sources.
+pub(crate) fn check_sources() -> Result<()> {
+    format()?;
+    lints().map(drop)
 }
 
 fn dependencies() -> Result<Count> {
@@ -193,8 +201,9 @@ fn build() -> Result<Count> {
     Ok(Count { passed: 2, failed: 0 })
 }
 
-/// Always the whole workspace with all features, and programs together with tests, whose dependencies need more features of
-/// the same crates: otherwise those would be compiled once for the programs and once for the tests.
+/// Always the whole workspace with all features, and programs together with tests, whose dependencies need
+/// more features of the same crates: otherwise those would be compiled once for the programs and once for the
+/// tests.
 pub(crate) fn build_tests() -> Command {
     let mut command = cargo();
     command.args(["build", "--workspace", "--all-features", "--bins", "--tests", "--quiet"]);
@@ -220,7 +229,8 @@ fn scenarios_on_the_sandbox() -> Result<Count> {
     cargo_test(&["--tests"], &[ON_SANDBOX, "--test-threads=4"], &browser)
 }
 
-/// Three control planes at a time: scenarios mostly wait. Those that assert how soon something happens wait until they are alone.
+/// Three control planes at a time: scenarios mostly wait. Those that assert how soon something happens wait
+/// until they are alone.
 fn scenarios_on_real_servers() -> Result<Count> {
     let mut assets = browser::find()?;
     assets.push(("PROMETHEUS", programs::prometheus()?));
@@ -231,8 +241,8 @@ fn scenarios_on_real_servers() -> Result<Count> {
     cargo_test(&["--tests"], &[ON_REAL, "--test-threads=3"], &assets)
 }
 
-/// `cargo xtask crd-check`: the answers of Kubernetes' own servers, an old one and the current one, to the CRDs and to violations of
-/// their constraints.
+/// `cargo xtask crd-check`: the answers of Kubernetes' own servers, an old one and the current one, to the
+/// CRDs and to violations of their constraints.
 pub(crate) fn crd_check() -> Result<()> {
     let assets = [("CRD_SERVER", crdserver::find()?), ("KUBEBUILDER_ASSETS", kubernetes::find()?)];
     let count = cargo_test(&["--tests"], &["definitions::", "--nocapture"], &assets)?;
@@ -240,7 +250,8 @@ pub(crate) fn crd_check() -> Result<()> {
     Ok(())
 }
 
-/// The controller's program as in the image, but without optimizations: those would need a second release build.
+/// The controller's program as in the image, but without optimizations: those would need a second release
+/// build.
 fn image() -> Result<Count> {
     static_program_on_the_sandbox(false)
 }
