@@ -73,8 +73,9 @@ pub(crate) fn hunt(arguments: &[&str]) -> Result<usize> {
     let tests = tests()?;
     println!("{} mutants, {} tests", keys.len(), tests.len());
     let (tests, reached) = reach(&tests)?;
-    let is_chosen =
-        |number: &usize| files.is_empty() || files.iter().any(|file| keys[*number].starts_with(file));
+    // What does not compile has no key.
+    let is_named = |key: &str| files.is_empty() || files.iter().any(|file| key.starts_with(file));
+    let is_chosen = |number: &usize| !keys[*number].is_empty() && is_named(&keys[*number]);
     let chosen: Vec<usize> =
         (0..keys.len()).filter(is_chosen).filter(|number| number % part.1 == part.0).collect();
     let survivors = parallel(&chosen, |&number| {
