@@ -4,11 +4,10 @@
 use std::fs;
 use std::ops::AddAssign;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::process::{capture, top};
+use crate::process::{top, tracked};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Lines {
@@ -34,11 +33,9 @@ impl Lines {
 
 /// `cargo xtask lines`: prints them for each crate and in all.
 pub(crate) fn print() -> Result<()> {
-    let mut git = Command::new("git");
-    let tracked = capture(git.current_dir(top()).args(["ls-files", "*.rs"]))?;
     let mut all = Lines::default();
     let mut crates: Vec<(String, Lines)> = Vec::new();
-    for file in tracked.lines() {
+    for file in tracked()?.iter().filter(|file| Path::new(file).extension().is_some_and(|it| it == "rs")) {
         let text = fs::read_to_string(top().join(file)).with_context(|| format!("cannot read {file}"))?;
         let lines = of(file, &text);
         let name = file.split('/').take(if file.starts_with("crates/") { 2 } else { 1 });

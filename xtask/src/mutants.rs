@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{OPTIMIZED, capture, release_arguments, run, top};
+use crate::process::{OPTIMIZED, capture, release_arguments, run, top, tracked};
 
 /// The patch that all others need; no mutant by itself.
 const SWITCH: &str = "switch";
@@ -160,21 +160,17 @@ fn build(names: &BTreeSet<String>) -> Result<()> {
         fs::remove_dir_all(&fresh).context("cannot remove the last copy")?;
     }
     let tracked = patch(names, &fresh)?;
-    // Unchanged files keep their times, so that they are not built again.
     for name in &tracked {
-        let (new, old) = (fresh.join(name), tree.join(name));
-        if fs::read(&new).ok() != fs::read(&old).ok() {
-            copy(&new, &old)?;
-        }
+        write(&tree.join(name), &fs::read(fresh.join(name))?)?;
     }
     run(cargo().args(release_arguments(&OPTIMIZED, &PROGRAMS)))
 }
 
 /// Copies the checkout to `fresh` and applies the mutants there. Returns the files of the checkout.
-fn patch(names: &BTreeSet<String>, fresh: &Path) -> Result<BTreeSet<PathBuf>> {
+fn patch(names: &BTreeSet<String>, fresh: &Path) -> Result<BTreeSet<String>> {
     let tracked = tracked()?;
     for name in &tracked {
-        copy(&top().join(name), &fresh.join(name))?;
+        write(&fresh.join(name), &fs::read(top().join(name))?)?;
     }
     for name in std::iter::once(SWITCH).chain(names.iter().map(String::as_str)) {
         let mut apply = Command::new("git");
@@ -186,18 +182,15 @@ fn patch(names: &BTreeSet<String>, fresh: &Path) -> Result<BTreeSet<PathBuf>> {
     Ok(tracked)
 }
 
-/// The files of the checkout. Files that are deleted and not committed yet are left out.
-fn tracked() -> Result<BTreeSet<PathBuf>> {
-    let tracked = capture(Command::new("git").current_dir(top()).args(["ls-files", "-z"]))?;
-    let tracked = tracked.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from);
-    Ok(tracked.filter(|name| top().join(name).is_file()).collect())
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    if let Some(folder) = to.parent() {
+/// Writes a file and its folder. An unchanged file keeps its time, so that it is not built again.
+fn write(file: &Path, bytes: &[u8]) -> Result<()> {
+    if fs::read(file).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    if let Some(folder) = file.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
-    fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display())).map(drop)
+    fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))
 }
 
 #[cfg(test)]

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{capture, top};
+use crate::process::{top, tracked};
 
 /// The most columns of a line of Rust or prose.
 const COLUMNS: usize = 110;
@@ -18,14 +17,10 @@ const GENERATED: [&str; 3] = ["docs/api.md", "docs/cli.md", "docs/internals/benc
 /// Checks that links lead to files and headings, that pages named in code exist, that pages have not too many
 /// words, and lines not too many columns. Returns how many files were checked.
 pub(crate) fn check() -> Result<u32> {
-    let names = capture(Command::new("git").current_dir(top()).args(["ls-files", "-z"]))?;
-    let mut texts = BTreeMap::new();
+    let names = tracked()?;
     // A file that is no text is an image.
-    for name in names.split('\0').filter(|name| top().join(name).is_file()) {
-        if let Ok(text) = fs::read_to_string(top().join(name)) {
-            texts.insert(name, text);
-        }
-    }
+    let text = |name| Some((name, fs::read_to_string(top().join(name)).ok()?));
+    let texts: BTreeMap<&str, String> = names.iter().map(String::as_str).filter_map(text).collect();
     let pages: BTreeMap<&str, &str> =
         texts.iter().filter(|(name, _)| is_page(name)).map(|(name, text)| (*name, text.as_str())).collect();
     let anchors: BTreeMap<&str, BTreeSet<String>> =
@@ -72,7 +67,6 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// The links of a page to files, as paths from the top, with their lines.
 fn links(page: &str, text: &str) -> Vec<(usize, String)> {
-    let folder = Path::new(page).parent().unwrap_or(Path::new(""));
     let mut found = Vec::new();
     for (number, line) in prose(text) {
         for part in line.split("](").skip(1) {
@@ -81,16 +75,16 @@ fn links(page: &str, text: &str) -> Vec<(usize, String)> {
             if target.contains(':') {
                 continue;
             }
-            let mut path = if file.is_empty() { vec![page] } else { folder.to_str().into_iter().collect() };
+            let mut path: Vec<&str> = page.split('/').collect();
+            if !file.is_empty() {
+                path.pop();
+            }
             for step in file.split('/').filter(|step| !step.is_empty()) {
-                if step == ".." {
-                    let parent = path.pop().unwrap_or_default().rsplit_once('/');
-                    path.extend(parent.map(|(parent, _)| parent));
-                } else {
-                    path.push(step);
+                match step {
+                    ".." => drop(path.pop()),
+                    _ => path.push(step),
                 }
             }
-            path.retain(|step| !step.is_empty());
             let anchor = if anchor.is_empty() { String::new() } else { format!("#{anchor}") };
             found.push((number, path.join("/") + &anchor));
         }
@@ -146,7 +140,10 @@ fn long_lines(name: &str, text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+    use crate::process::capture;
 
     #[test]
     fn the_readme_lists_every_page() {

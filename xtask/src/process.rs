@@ -1,5 +1,6 @@
 //! Starts other programs, without a shell. An error names the command.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -116,6 +117,12 @@ pub(crate) fn tail(file: &Path, lines: usize) -> String {
 pub(crate) fn top() -> PathBuf {
     // This crate is one level below.
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+}
+
+/// The tracked files, by their names from the top. Files that are deleted and not committed yet are left out.
+pub(crate) fn tracked() -> Result<BTreeSet<String>> {
+    let names = capture(Command::new("git").current_dir(top()).args(["ls-files", "-z"]))?;
+    Ok(names.split_terminator('\0').filter(|name| top().join(name).is_file()).map(str::to_owned).collect())
 }
 
 /// The path of a program in PATH.

@@ -12,12 +12,12 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
 use super::mutator::Mutated;
-use super::{copy, tracked};
-use crate::process::{run_within, top};
+use super::write;
+use crate::process::{run_within, top, tracked};
 
 /// The crates that are mutated, by their folder in `crates`. Any of their tests may notice a mistake.
 const CRATES: [&str; 5] = ["placement", "planner", "preview", "sorter", "wire"];
@@ -57,7 +57,14 @@ struct Test {
     program: PathBuf,
     folder: PathBuf,
     name: String,
+}
+
+/// A test that ran alone without a mistake.
+struct Reach<'t> {
+    test: &'t Test,
     time: Duration,
+    /// The switches that it asked for.
+    numbers: BTreeSet<usize>,
 }
 
 /// `cargo xtask mutants --generated [K/N] [FILE...]`: runs the mutants of these source files, or of all, or
@@ -72,35 +79,27 @@ pub(crate) fn hunt(arguments: &[&str]) -> Result<usize> {
     let keys = keys(&sources);
     let tests = tests()?;
     println!("{} mutants, {} tests", keys.len(), tests.len());
-    let (tests, reached) = reach(&tests)?;
-    // What does not compile has no key.
+    let reached = reach(&tests)?;
     let is_named = |key: &str| files.is_empty() || files.iter().any(|file| key.starts_with(file));
-    let is_chosen = |number: &usize| !keys[*number].is_empty() && is_named(&keys[*number]);
-    let chosen: Vec<usize> =
-        (0..keys.len()).filter(is_chosen).filter(|number| number % part.1 == part.0).collect();
-    let survivors = parallel(&chosen, |&number| {
-        let tests: Vec<&Test> = tests
-            .iter()
-            .zip(&reached)
-            .filter(|(_, reached)| reached.contains(&number))
-            .map(|(test, _)| test)
-            .collect();
+    let chosen: Vec<(usize, &str)> = keys
+        .iter()
+        .map(|(number, key)| (*number, key.as_str()))
+        .filter(|(number, key)| number % part.1 == part.0 && is_named(key))
+        .collect();
+    let survivors = parallel(&chosen, |&(number, key)| {
+        let tests: Vec<&Reach<'_>> = reached.iter().filter(|it| it.numbers.contains(&number)).collect();
         let start = Instant::now();
         let caught = is_caught(number, &tests)?;
         if !caught {
-            println!("survives {} tests ({} s): {}", tests.len(), start.elapsed().as_secs(), keys[number]);
+            println!("survives {} tests ({} s): {}", tests.len(), start.elapsed().as_secs(), key);
         }
-        Ok((number, caught))
+        Ok((!caught).then_some(key))
     })?;
-    let survivors: BTreeSet<&str> = survivors
-        .into_iter()
-        .filter(|(_, caught)| !caught)
-        .map(|(number, _)| keys[number].as_str())
-        .collect();
+    let survivors: BTreeSet<&str> = survivors.into_iter().flatten().collect();
     let listed = fs::read_to_string(top().join("xtask/src/mutants/survivors.txt"))?;
     let listed: BTreeSet<&str> =
         listed.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-    let chosen: BTreeSet<&str> = chosen.iter().map(|number| keys[*number].as_str()).collect();
+    let chosen: BTreeSet<&str> = chosen.iter().map(|(_, key)| *key).collect();
     for line in survivors.difference(&listed) {
         println!("not in the list: {line}");
     }
@@ -143,8 +142,7 @@ fn packages() -> impl Iterator<Item = String> {
 /// The files of the crates with their mistakes, and a copy of the checkout.
 fn sources() -> Result<Vec<Source>> {
     let mut sources = Vec::new();
-    for file in tracked()? {
-        let name = file.to_string_lossy().into_owned();
+    for name in tracked()? {
         let of = name.strip_prefix("crates/").and_then(|name| name.split_once("/src/"));
         let is_source = of.is_some_and(|(of, file)| {
             CRATES.contains(&of)
@@ -152,12 +150,12 @@ fn sources() -> Result<Vec<Source>> {
                 && !file.contains("tests")
         });
         if is_source {
-            let text = fs::read_to_string(top().join(&file))?;
+            let text = fs::read_to_string(top().join(&name))?;
             let mutated = Mutated::of(&text).with_context(|| format!("cannot parse {name}"))?;
             let numbers = vec![None; mutated.mistakes.len()];
             sources.push(Source { name, text, mutated, numbers, places: Vec::new() });
-        } else if fs::read(top().join(&file)).ok() != fs::read(tree().join(&file)).ok() {
-            copy(&top().join(&file), &tree().join(&file))?;
+        } else {
+            write(&tree().join(&name), &fs::read(top().join(&name))?)?;
         }
     }
     let mut next = 0..;
@@ -174,11 +172,7 @@ fn build(sources: &mut [Source]) -> Result<()> {
             if source.name.ends_with("/src/lib.rs") {
                 text.push_str(SWITCH);
             }
-            let file = tree().join(&source.name);
-            if fs::read_to_string(&file).ok().as_ref() != Some(&text) {
-                fs::create_dir_all(file.parent().context("a file without a folder")?)?;
-                fs::write(&file, text)?;
-            }
+            write(&tree().join(&source.name), text.as_bytes())?;
         }
         let output = cargo()
             .args(["check", "--quiet", "--message-format=json", "--keep-going"])
@@ -231,8 +225,8 @@ fn leave_out(sources: &mut [Source], message: &Value) -> usize {
     count
 }
 
-/// What each switch changes, by its number, in words that stay when lines move.
-fn keys(sources: &[Source]) -> Vec<String> {
+/// What each switch that compiles changes, by its number, in words that stay when lines move.
+fn keys(sources: &[Source]) -> BTreeMap<usize, String> {
     let mut keys = BTreeMap::new();
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for source in sources {
@@ -246,8 +240,7 @@ fn keys(sources: &[Source]) -> Vec<String> {
             }
         }
     }
-    let last = keys.keys().next_back().map_or(0, |last| last + 1);
-    (0..last).map(|number| keys.remove(&number).unwrap_or_default()).collect()
+    keys
 }
 
 /// The tests of the crates.
@@ -274,24 +267,26 @@ fn tests() -> Result<Vec<Test>> {
         for name in
             String::from_utf8_lossy(&list.stdout).lines().filter_map(|line| line.strip_suffix(": test"))
         {
-            let (program, name) = (PathBuf::from(program), name.to_owned());
-            tests.push(Test { program, folder: folder.clone(), name, time: Duration::ZERO });
+            tests.push(Test { program: program.into(), folder: folder.clone(), name: name.to_owned() });
         }
     }
     Ok(tests)
 }
 
-/// A program that runs tests, without what slows a failure down.
+/// A program that runs tests: the same cases each time, without what slows a failure down.
 fn command(test: &Test) -> Command {
     let mut command = Command::new(&test.program);
     command.current_dir(&test.folder).stderr(Stdio::null());
-    command.env("PROPTEST_MAX_SHRINK_ITERS", "0").env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
+    command
+        .env("PROPTEST_RNG_SEED", "1")
+        .env("PROPTEST_MAX_SHRINK_ITERS", "0")
+        .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
     command.args(["--quiet", "--exact", "--test-threads=1"]);
     command
 }
 
-/// Runs each test alone. Returns the tests, the fastest first, with the mistakes that each reaches.
-fn reach(tests: &[Test]) -> Result<(Vec<Test>, Vec<BTreeSet<usize>>)> {
+/// Runs each test alone. The fastest is the first.
+fn reach(tests: &[Test]) -> Result<Vec<Reach<'_>>> {
     let mut all = parallel(tests, |test| {
         let record = top().join("target/mutants").join(test.name.replace("::", "."));
         drop(fs::remove_file(&record));
@@ -305,28 +300,26 @@ fn reach(tests: &[Test]) -> Result<(Vec<Test>, Vec<BTreeSet<usize>>)> {
         }
         let reached = fs::read_to_string(&record).unwrap_or_default();
         drop(fs::remove_file(&record));
-        let (program, folder, name) = (test.program.clone(), test.folder.clone(), test.name.clone());
-        let numbers: BTreeSet<usize> = reached.lines().filter_map(|line| line.parse().ok()).collect();
-        Ok((Test { program, folder, name, time }, numbers))
+        Ok(Reach { test, time, numbers: reached.lines().filter_map(|line| line.parse().ok()).collect() })
     })?;
-    all.sort_by_key(|(test, _)| test.time);
-    Ok(all.into_iter().unzip())
+    all.sort_by_key(|reach| reach.time);
+    Ok(all)
 }
 
 /// Whether a test fails with this mistake. Many fast tests run in one process.
-fn is_caught(number: usize, tests: &[&Test]) -> Result<bool> {
+fn is_caught(number: usize, tests: &[&Reach<'_>]) -> Result<bool> {
     let mut left = tests;
     let mut budget = Duration::from_millis(500);
     while let Some(first) = left.first() {
         let mut time = Duration::ZERO;
-        let same = |test: &&&Test| {
-            time += test.time;
-            test.program == first.program && time <= budget
+        let same = |reach: &&&Reach<'_>| {
+            time += reach.time;
+            reach.test.program == first.test.program && time <= budget
         };
         let count = left.iter().take_while(same).count().max(1);
-        let mut command = command(first);
-        command.args(left[..count].iter().map(|test| &test.name)).env("MUTANT", number.to_string());
-        let time: Duration = left[..count].iter().map(|test| test.time).sum();
+        let mut command = command(first.test);
+        command.args(left[..count].iter().map(|reach| &reach.test.name)).env("MUTANT", number.to_string());
+        let time: Duration = left[..count].iter().map(|reach| reach.time).sum();
         match run_within(&mut command, time * 5 + Duration::from_secs(20))? {
             Some((status, _)) if status.success() => {}
             // Not in time: it goes on for ever.
@@ -339,22 +332,20 @@ fn is_caught(number: usize, tests: &[&Test]) -> Result<bool> {
 }
 
 /// Works on all items, as many at a time as there are processors.
-fn parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
-    let (queue, done) = (Mutex::new(items.iter()), Mutex::new(Ok(Vec::new())));
+fn parallel<'t, T: Sync, R: Send>(
+    items: &'t [T],
+    work: impl Fn(&'t T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let queue = Mutex::new(items.iter());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let worker = || std::iter::from_fn(next).map(&work).collect::<Result<Vec<R>>>();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let worker = || {
-        loop {
-            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some(item) = next else { return };
-            let result = work(item);
-            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-            match (&mut *done, result) {
-                (Ok(done), Ok(result)) => done.push(result),
-                (Ok(_), Err(error)) => *done = Err(error),
-                (Err(_), _) => return,
-            }
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        let mut all = Vec::new();
+        for worker in workers {
+            all.extend(worker.join().map_err(|_| anyhow!("a worker panicked"))??);
         }
-    };
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(worker))));
-    done.into_inner().unwrap_or_else(PoisonError::into_inner)
+        Ok(all)
+    })
 }

@@ -23,8 +23,6 @@ pub(crate) struct Mistake {
     pub operator: &'static str,
     /// The source text that is changed, on one line.
     pub text: String,
-    /// Where the text is in the file.
-    pub place: Range<usize>,
 }
 
 /// A change of the text; ranges of changes may nest only if they are insertions around others.
@@ -109,9 +107,10 @@ const PREDICATES: [&str; 11] = [
 
 impl Mutator<'_> {
     fn mistake(&mut self, operator: &'static str, place: Range<usize>) -> usize {
-        let text = self.source[place.clone()].split_whitespace().collect::<Vec<_>>().join(" ");
+        // However literals and lines are wrapped.
+        let text = self.source[place].replace("\\\n", "").split_whitespace().collect::<Vec<_>>().join(" ");
         let function = self.functions.join("::");
-        self.mistakes.push(Mistake { function, operator, text, place });
+        self.mistakes.push(Mistake { function, operator, text });
         self.mistakes.len() - 1
     }
 
