@@ -26,8 +26,7 @@ pub(crate) fn announcement() -> Result<Option<String>> {
     }
     Ok(Some(format!(
         "Kubernetes' current CRD server, built out of Debian {SUITE}'s packages (270 MB to fetch, 5 GB of \
-         disk while \
-         building, some minutes on two cores), to {}",
+         disk while building, some minutes on two cores), to {}",
         cache::root()?.join(format!("{PREFIX}VERSION")).display()
     )))
 }

@@ -35,8 +35,7 @@ pub(crate) fn announcement() -> Result<Option<String>> {
     let place = cache::root()?.join(entry_name());
     Ok(Some(format!(
         "Kubernetes {VERSION}, built out of Debian {SUITE}'s source package (130 MB to fetch, 3 GB of disk \
-         while \
-         building, some minutes on two cores), to {}",
+         while building, some minutes on two cores), to {}",
         place.display()
     )))
 }
@@ -66,8 +65,8 @@ pub(crate) fn find() -> Result<PathBuf> {
         );
     }
     cache::entry(&entry_name(), build).context(
-        "cannot build Kubernetes; set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd \
-                  to do without",
+        "cannot build Kubernetes; set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd to do \
+                  without",
     )
 }
 

@@ -31,89 +31,75 @@ mod workflows;
 
 use std::process::{Command, ExitCode};
 
-const HELP: &str = "\
-Tasks of this repository.
+const HELP: &str = "Tasks of this repository.
 
 Usage: cargo xtask <task>
 
   test [--fast]
-             run every check: format, lints, dependencies, tests, the chart, scenarios on the sandbox, the \
-             demo,
-             a part of the fault campaign, a part of the exploration, the image's program, and scenarios on \
-             real
-             Kubernetes servers; --fast leaves the last two out
+             run every check: format, lints, dependencies, tests, the chart, scenarios on the sandbox, the
+             demo, a part of the fault campaign, a part of the exploration, the image's program, and scenarios
+             on real Kubernetes servers; --fast leaves the last two out
   lints      check the format, the lints of Rust, and the pages: links, headings, words, columns
   faults [--runs N] [--seed S] [...]
-             run the fault campaign under simulated time, by default 2000 runs from seed 1; --help lists the \
-             other
-             options, such as running one seed alone
+             run the fault campaign under simulated time, by default 2000 runs from seed 1; --help lists the
+             other options, such as running one seed alone
   explore [--bounded] [...]
-             run the real planner in every state that small clusters can reach, and check each decision and \
-             each final
-             state; about an hour on two cores; --bounded runs the part that `test` runs; --help lists the \
-             other options
+             run the real planner in every state that small clusters can reach, and check each decision and
+             each final state; about an hour on two cores; --bounded runs the part that `test` runs; --help
+             lists the other options
   mutants [NAME...]
-             build the controller with a mistake for each promise, and run the fault campaign or the \
-             exploration until
-             each mistake is detected
+             build the controller with a mistake for each promise, and run the fault campaign or the
+             exploration until each mistake is detected
   mutants --generated [K/N] [FILE...]
-             run the tests of the crates without I/O with each of many small mistakes, all built at once; \
-             fails if one
-             that no test notices is not in xtask/src/mutants/survivors.txt; with K/N, run part K of N;
-             with files such as crates/planner/src/hold.rs, run theirs
+             run the tests of the crates without I/O with each of many small mistakes, all built at once;
+             fails if one that no test notices is not in xtask/src/mutants/survivors.txt; with K/N, run part K
+             of N; with files such as crates/planner/src/hold.rs, run theirs
   bench [--large] [...]
-             measure rollouts by this controller, by the built-in ones and by a driver without a controller, \
-             in turn on a
-             real control plane; writes docs/internals/benchmarks
+             measure rollouts by this controller, by the built-in ones and by a driver without a controller,
+             in turn on a real control plane; writes docs/internals/benchmarks
   specs [FOCUS]
-             run Kubernetes' own tests of Deployments and ReplicaSets: the end-to-end specs with the \
-             built-in controller of ReplicaSets
-             and with this one, then the integration tests with this one; the first time it builds them
+             run Kubernetes' own tests of Deployments and ReplicaSets: the end-to-end specs with the built-in
+             controller of ReplicaSets and with this one, then the integration tests with this one; the first
+             time it builds them
   picture    write the pictures of the README, of a run of the demo, to docs/images
   crds       write the CRDs and docs/api.md from the code
-  crd-check  check that a real kube-apiserver and Kubernetes' current CRD server accept the CRDs and refuse \
-  each object
-             that violates a constraint
+  crd-check  check that a real kube-apiserver and Kubernetes' current CRD server accept the CRDs and refuse
+             each object that violates a constraint
   image-check
-             build the controller with the Dockerfile's command, check that it is a static program, and run \
-             scenarios
-             with it on the sandbox
+             build the controller with the Dockerfile's command, check that it is a static program, and run
+             scenarios with it on the sandbox
   advisories check the dependencies for known vulnerabilities; fails if their database cannot be fetched
   sbom       write a bill of materials (CycloneDX) of each program to target/sbom, by cargo-cyclonedx
-  package    build the programs of a release for this machine's architecture, with checksums and bills of \
-  materials, to
-             target/package
+  package    build the programs of a release for this machine's architecture, with checksums and bills of
+             materials, to target/package
   krew TAG   print the manifest of the plugin for krew, of the archives in target/package
   release builder
              print the images that build the image, with their digests; needs docker with buildx
   release image TAG REGISTRY
-             build the image for amd64 and arm64 from images with digests, push it and sign it; needs docker \
-             with buildx,
-             and cosign, which verifies the signature of the base
+             build the image for amd64 and arm64 from images with digests, push it and sign it; needs docker
+             with buildx, and cosign, which verifies the signature of the base
   release chart TAG REGISTRY
              package the chart, push it and sign it; needs Helm 3.8 or newer, and cosign
-  doc        build the documentation of the workspace; a warning is an error. `test` leaves it out: it is \
-  another build
-  msrv       check the workspace with the oldest supported Rust, the `rust-version` in Cargo.toml; needs \
-  rustup and this
-             toolchain
+  doc        build the documentation of the workspace; a warning is an error. `test` leaves it out: it is
+             another build
+  msrv       check the workspace with the oldest supported Rust, the `rust-version` in Cargo.toml; needs
+             rustup and this toolchain
   kind VERSION
-             start a cluster with kind, with that version of Kubernetes such as v1.36.1, run the scenarios \
-             there, except
-             those that start their own control plane or need Prometheus, and delete the cluster; needs kind \
-             and docker
+             start a cluster with kind, with that version of Kubernetes such as v1.36.1, run the scenarios
+             there, except those that start their own control plane or need Prometheus, and delete the
+             cluster; needs kind and docker
   lines      print how many lines of Rust the product, its tests and its proof have
   cycles     list the import cycles between the modules of each crate
   kubernetes print the folder of the real Kubernetes binaries; build them if they are missing
   kubectl    print the path of the kubectl that the tests use; fetch it if it is missing
   helm       print the path of the Helm that the tests use; fetch it if it is missing
   prometheus print the path of the Prometheus that the tests use; fetch it if it is missing
-  browser    print the variables of the browser that the tests of the dashboard use, for `eval`; fetch it if \
-  it is missing
+  browser    print the variables of the browser that the tests of the dashboard use, for `eval`; fetch it if
+             it is missing
   shells     print the folder of zsh and fish for the tests of completion; fetch them if they are missing; set
              COMPLETION_SHELLS to this folder to run these tests with `cargo test`
 
-Tasks store what they fetch in ${XDG_CACHE_HOME:-$HOME/.cache}/ordereddeployment; nothing is installed \
+Tasks store what they fetch in ${XDG_CACHE_HOME:-$HOME/.cache}/ordereddeployment; nothing is installed
 system-wide.
 
   KUBECTL=FILE               the kubectl to use, 1.27 or newer
@@ -121,12 +107,10 @@ system-wide.
   PROMETHEUS=FILE            the Prometheus to use
   CHROMIUM=FILE, CHROMEDRIVER=FILE, AXE=FILE
                              the Chromium, its driver and the script of axe-core to use
-  KUBEBUILDER_ASSETS=FOLDER  etcd, kube-apiserver, kube-controller-manager and kube-scheduler to use instead \
-  of
-                             building Kubernetes 1.20
-  E2E_KUBECONFIG=FILE        a test cluster to run the scenarios on; the tests start only stand-ins for \
-  kubelets
-                             there, and no other node may accept pods
+  KUBEBUILDER_ASSETS=FOLDER  etcd, kube-apiserver, kube-controller-manager and kube-scheduler to use instead
+                             of building Kubernetes 1.20
+  E2E_KUBECONFIG=FILE        a test cluster to run the scenarios on; the tests start only stand-ins for
+                             kubelets there, and no other node may accept pods
   E2E_AUDIT_LOG=FILE         its audit log; without it the scenarios that read it fail
   BUILDER_ID=ADDRESS         the address of what builds the image, for its provenance";
 

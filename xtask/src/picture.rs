@@ -102,11 +102,10 @@ fn svg(lines: &[&str], palette: &Palette) -> String {
     let Palette { background, text, .. } = palette;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 \
-         {width:.0} {height:.0}\" role=\"img\">\n\
-         <title>A rollout that is paused before a pod</title>\n\
-         <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{background}\"/>\n\
-         <g font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" \
-         font-size=\"14\" fill=\"{text}\" xml:space=\"preserve\">\n"
+         {width:.0} {height:.0}\" role=\"img\">\n<title>A rollout that is paused before a pod</title>\n<rect \
+         width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{background}\"/>\n<g font-family=\"ui-monospace, \
+         SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" font-size=\"14\" fill=\"{text}\" \
+         xml:space=\"preserve\">\n"
     );
     for (row, line) in lines.iter().enumerate() {
         let y = MARGIN + LINE * (pixels(row) + 0.75);

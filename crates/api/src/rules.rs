@@ -87,16 +87,15 @@ pub(crate) const ONE_NODE_GROUP_POINT: NamedRule = NamedRule {
 };
 
 pub(crate) const POINT_KIND: NamedRule = NamedRule {
-    cel: "(has(self.afterUpdated) ? 1 : 0) + (has(self.beforePriority) ? 1 : 0) + (has(self.beforeNodes) ? 1 \
-          : 0) + \
-          (has(self.betweenNodeGroups) ? 1 : 0) == 1",
+    cel: "(has(self.afterUpdated) ? 1 : 0) + (has(self.beforePriority) ? 1 : 0) + \
+          (has(self.beforeNodes) ? 1 : 0) + (has(self.betweenNodeGroups) ? 1 : 0) == 1",
     message: "a pause point has exactly one of afterUpdated, beforePriority, beforeNodes and \
               betweenNodeGroups",
 };
 
 pub(crate) const POINT_NODES_EMPTY: NamedRule = NamedRule {
-    cel: "!has(self.beforeNodes) || (has(self.beforeNodes.matchLabels) && size(self.beforeNodes.matchLabels) \
-          > 0) || \
+    cel: "!has(self.beforeNodes) || \
+          (has(self.beforeNodes.matchLabels) && size(self.beforeNodes.matchLabels) > 0) || \
           (has(self.beforeNodes.matchExpressions) && size(self.beforeNodes.matchExpressions) > 0)",
     message: "beforeNodes must not be empty: it would select every node",
 };
@@ -148,11 +147,11 @@ pub(crate) const NODE_RULE_GRANT: NamedRule = NamedRule {
 };
 
 pub(crate) const NODE_RULE_EMPTY: NamedRule = NamedRule {
-    cel: "(has(self.nodeSelector) && ((has(self.nodeSelector.matchLabels) && \
-          size(self.nodeSelector.matchLabels) > 0) || \
+    cel: "(has(self.nodeSelector) && (\
+          (has(self.nodeSelector.matchLabels) && size(self.nodeSelector.matchLabels) > 0) || \
           (has(self.nodeSelector.matchExpressions) && size(self.nodeSelector.matchExpressions) > 0))) || \
-          has(self.unschedulable) || has(self.unassigned) || (has(self.taintKeys) && size(self.taintKeys) > \
-          0)",
+          has(self.unschedulable) || has(self.unassigned) || \
+          (has(self.taintKeys) && size(self.taintKeys) > 0)",
     message: "a node rule needs at least one of nodeSelector, unschedulable, taintKeys and unassigned",
 };
 

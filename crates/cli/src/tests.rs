@@ -40,11 +40,10 @@ fn a_name_may_have_its_kind_as_in_kubectl() {
 fn no_malformed_line_makes_the_parser_panic() {
     // Words that are hard to parse, in pairs after every command.
     let words = " - -- --- -n --namespace --namespace= -n= -nshop -A --all -w -o -oyaml -o= --output=x \
-                 --replicas \
-                 --replicas=-1 --replicas=99999999999 --until= --timeout=-1s --timeout=9999999999999999999h \
-                 web od/web \
-                 od/ / // .. a/b/c *@1 @ é \u{0} --request-timeout=1.5.5s --hold= --hold=@ --as-group=x \
-                 --insecure-skip-tls-verify=maybe -ππ --kubeconfig= -s --server=::: =";
+                 --replicas --replicas=-1 --replicas=99999999999 --until= --timeout=-1s \
+                 --timeout=9999999999999999999h web od/web od/ / // .. a/b/c *@1 @ é \u{0} \
+                 --request-timeout=1.5.5s --hold= --hold=@ --as-group=x --insecure-skip-tls-verify=maybe -ππ \
+                 --kubeconfig= -s --server=::: =";
     let definition = command();
     let names: Vec<String> = definition.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     for name in names.iter().map(String::as_str).chain(["", "nothing"]) {

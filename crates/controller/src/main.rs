@@ -186,8 +186,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     if runs(Which::ReplicaSet) && arguments.namespace.is_some() {
         bail!(
             "the controller replicaset reconciles all namespaces, since kube-controller-manager's is off in \
-             all of them: \
-             leave --namespace away"
+             all of them: leave --namespace away"
         );
     }
     let election = arguments.leader_elect.then(|| election(&arguments, &client, &mut options)).transpose()?;

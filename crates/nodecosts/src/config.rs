@@ -127,10 +127,8 @@ mod tests {
     #[test]
     fn the_first_entry_that_selects_a_deployment_applies_to_it() {
         let config = parse(
-            "deployments:\n\
-             - namespace: shop\n  selector: {matchLabels: {tier: web}}\n  nodeCosts: []\n\
-             - selector: {matchLabels: {tier: web}}\n  nodeCosts: [{unschedulable: true, deletionCost: \
-             -5}]\n",
+            "deployments:\n- namespace: shop\n  selector: {matchLabels: {tier: web}}\n  nodeCosts: []\n- \
+             selector: {matchLabels: {tier: web}}\n  nodeCosts: [{unschedulable: true, deletionCost: -5}]\n",
         )
         .unwrap();
         assert_eq!(config.rules("shop", &labels("web")).map(<[_]>::len), Some(0));

@@ -142,8 +142,7 @@ fn message(failure: &Failure<'_>) -> String {
     let why = if words.is_empty() { String::new() } else { format!(" ({words})") };
     format!(
         "Pod {} failed{node}{why}, {row} in a row: its replacement waits {} seconds. Deleting the failed \
-         pods ends the \
-         waiting",
+         pods ends the waiting",
         pod.name,
         failure.wait().as_secs(),
     )

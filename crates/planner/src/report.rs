@@ -240,8 +240,7 @@ fn abort_message(inventory: &Inventory<'_>, aborted: &Aborted) -> String {
     };
     format!(
         "The rollout to revision {revision} was aborted, back to revision {to}: {reason}. {progress}. Change \
-         the \
-         template, or start the rollout again with kubectl ordered retry {name}"
+         the template, or start the rollout again with kubectl ordered retry {name}"
     )
 }
 

@@ -175,8 +175,7 @@ fn waits(inventory: &Inventory<'_>, point: &Ahead<'_>, changes: &mut PodChanges)
     let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
     let message = format!(
         "Waits at pause point {}: with one replica and no surge, no updated pod can be beside the old one. \
-         Set maxSurge or \
-         more replicas, or pass the point with kubectl ordered resume {name} {}",
+         Set maxSurge or more replicas, or pass the point with kubectl ordered resume {name} {}",
         point.id, point.id
     );
     changes.stalled = Some((reason::WAITS_AT_PAUSE_POINT, message));
@@ -219,8 +218,7 @@ fn out_of_turn<'c, 'a>(
                 reason::WAITING_IN_ORDER,
                 format!(
                     "Pod {head} is next, but deleting it would leave too few available pods, and unavailable \
-                     pods \
-                     wait for their turn (unavailablePods: InOrder)"
+                     pods wait for their turn (unavailablePods: InOrder)"
                 ),
             ));
         }
@@ -244,11 +242,9 @@ fn blocked(inventory: &Inventory<'_>, point: &Ahead<'_>, pods: &[&str], changes:
         };
         let message = format!(
             "Blocked at pause point {id}: deleting the next pod leaves too few available pods, and the only \
-             unavailable \
-             old pods are at or behind the pause point: {named}{more}. Repair or delete these pods, raise \
-             maxUnavailable, \
-             pass the point with kubectl ordered resume {name} {id}, or roll back with kubectl ordered undo \
-             {name}"
+             unavailable old pods are at or behind the pause point: {named}{more}. Repair or delete these \
+             pods, raise maxUnavailable, pass the point with kubectl ordered resume {name} {id}, or roll \
+             back with kubectl ordered undo {name}"
         );
         changes.stalled = Some((reason::BLOCKED, message));
     }

@@ -31,10 +31,8 @@ pub(crate) fn blocked(state: &State<'_, '_>, changes: &PodChanges) -> Option<(&'
     let name = &first.name;
     let message = format!(
         "Pod {name}{node} should have ended by {}{more}, and no pod is created before it is gone. If its \
-         node is dead, \
-         delete the Node, or the pod with kubectl delete pod {name} --force --grace-period=0 (it may still \
-         run on a node \
-         that is only cut off)",
+         node is dead, delete the Node, or the pod with kubectl delete pod {name} --force --grace-period=0 \
+         (it may still run on a node that is only cut off)",
         first.ends.unwrap_or(now),
     );
     Some((reason::POD_STUCK_TERMINATING, message))

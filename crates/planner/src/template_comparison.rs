@@ -51,8 +51,7 @@ pub(crate) fn unanswered(inventory: &Inventory<'_>) -> Option<(&'static str, Str
     is_due.then(|| {
         let message = format!(
             "The API server does not answer whether this template differs from those of the sets, and no \
-             rollout \
-             starts: {message}"
+             rollout starts: {message}"
         );
         (reason::TEMPLATE_NOT_COMPARED, message)
     })

@@ -3,26 +3,19 @@
 //! The caller adds the field to the message.
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
-                         '-' or \
-                         '.', and must start and end with an alphanumeric character (e.g. 'example.com', \
-                         regex \
-                         used for validation is \
+                         '-' or '.', and must start and end with an alphanumeric character (e.g. \
+                         'example.com', regex used for validation is \
                          '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
-                     and must \
-                     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used \
-                     for \
-                     validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+                     and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', \
+                     regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start \
-                         and \
-                         end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', \
-                         regex \
-                         used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+                         and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
+                         '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' \
-                     or '.', \
-                     and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  \
-                     or \
-                     '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+                     or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or \
+                     'my_value',  or '12345', regex used for validation is \
+                     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 /// The error in a DNS-1123 subdomain, the name of most objects.
 pub(crate) fn subdomain(name: &str) -> Option<String> {

@@ -26,21 +26,18 @@ pub fn write(folder: &Path, results: &Results) -> Result<()> {
 
 fn page(results: &Results) -> Result<String> {
     let mut text = String::from(
-        "# Results\n\n\
-         This page is generated. [README.md](README.md) says what the rows are and what they do not say.\n\n\
-         Each value is the median of all rounds, with the smallest and the largest in parentheses. The \
-         columns `to …` divide the \
-         first value by the other one.\n\n",
+        "# Results\n\nThis page is generated. [README.md](README.md) says what the rows are and what they do \
+         not say.\n\nEach value is the median of all rounds, with the smallest and the largest in \
+         parentheses. The columns `to …` divide the first value by the other one.\n\n",
     );
     let (plain, rows): (Vec<_>, Vec<_>) =
         results.rows.iter().partition(|row| is_of(row, &Contender::OF_PLAIN));
     table(&mut text, &rows, &Contender::ALL)?;
     if !plain.is_empty() {
         text.push_str(
-            "\n## Plain Deployments\n\n\
-             The built-in deployment controller runs in both cases. The columns are the two controllers of \
-             ReplicaSets. \
-             kube-controller-manager runs nothing else in that process.\n\n",
+            "\n## Plain Deployments\n\nThe built-in deployment controller runs in both cases. The columns \
+             are the two controllers of ReplicaSets. kube-controller-manager runs nothing else in that \
+             process.\n\n",
         );
         table(&mut text, &plain, &Contender::OF_PLAIN)?;
     }

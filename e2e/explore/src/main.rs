@@ -105,8 +105,7 @@ fn main() -> Result<ExitCode> {
     let Outcome { states, transitions, depth, is_cut, .. } = total.outcome;
     println!(
         "{} clusters, {states} states, {transitions} transitions, at most {depth} steps deep, {} states in \
-         the largest; {} s \
-         on {jobs} threads",
+         the largest; {} s on {jobs} threads",
         total.clusters,
         total.largest,
         start.elapsed().as_secs(),

@@ -93,17 +93,15 @@ fn managers(object: &DynamicObject, kinds: &Kinds, namespace: &str) -> Vec<Strin
         let release = release.unwrap_or("RELEASE");
         notes.push(format!(
             "it is part of the Helm release {release}: `helm upgrade` and `helm rollback` create the {from} \
-             again, beside the {to}, \
-             until the chart has the {to} (`helm get manifest {release} --namespace {namespace} | kubectl \
-             ordered convert -f -`)"
+             again, beside the {to}, until the chart has the {to} (`helm get manifest {release} --namespace \
+             {namespace} | kubectl ordered convert -f -`)"
         ));
     }
     let tracked = annotation_of(object, "argocd.argoproj.io/tracking-id").and_then(|id| id.split(':').next());
     if let Some(app) = tracked.or_else(|| label("argocd.argoproj.io/instance")) {
         notes.push(format!(
             "it is part of the Argo CD application {app}, which creates the {from} again and can prune the \
-             {to} until Git has the \
-             {to}: stop it first with `argocd app set {app} --sync-policy none`"
+             {to} until Git has the {to}: stop it first with `argocd app set {app} --sync-policy none`"
         ));
     }
     for (key, kind) in
@@ -113,8 +111,7 @@ fn managers(object: &DynamicObject, kinds: &Kinds, namespace: &str) -> Vec<Strin
             let namespace = label(&format!("{key}/namespace")).unwrap_or(namespace);
             notes.push(format!(
                 "it is part of the Flux {kind} {name}, which creates the {from} again until Git has the \
-                 {to}: stop it first \
-                 with `flux suspend {kind} {name} --namespace {namespace}`"
+                 {to}: stop it first with `flux suspend {kind} {name} --namespace {namespace}`"
             ));
         }
     }
@@ -136,8 +133,7 @@ fn autoscalers(objects: &Objects, kinds: &Kinds) -> Vec<String> {
     for one in objects.autoscalers_of(kinds.from) {
         notes.push(format!(
             "this command changes the target of HorizontalPodAutoscaler {} to the {to}; change its manifest \
-             too: \
-             `scaleTargetRef: {{apiVersion: {version}, kind: {to}, name: {name}}}`",
+             too: `scaleTargetRef: {{apiVersion: {version}, kind: {to}, name: {name}}}`",
             one.name_any()
         ));
     }

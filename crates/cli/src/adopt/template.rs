@@ -37,8 +37,8 @@ pub(crate) async fn choose(
     let Some(manifest) = given.cloned().or_else(|| applied(deployment)) else {
         let note = format!(
             "the manifest of {name} is not known, so applying one later can start a rollout, which replaces \
-             the pods; to avoid it, \
-             use `-f FILE` (`helm get manifest RELEASE | kubectl ordered adopt {name} -f -`)"
+             the pods; to avoid it, use `-f FILE` (`helm get manifest RELEASE | kubectl ordered adopt {name} \
+             -f -`)"
         );
         return TemplateChoice { template: None, note: Some(note) };
     };

@@ -204,8 +204,7 @@ async fn doubt(client: &Client) -> Result<Option<String>> {
         Err(kube::Error::Api(status)) if status.code == 403 => {
             return Ok(Some(format!(
                 "whether ordered-controller-manager reconciles ReplicaSets cannot be checked, and the \
-                 built-in controller ignores \
-                 this order: {}",
+                 built-in controller ignores this order: {}",
                 status.message
             )));
         }

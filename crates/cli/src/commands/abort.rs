@@ -20,8 +20,8 @@ Examples:
   kubectl ordered retry web    start the aborted rollout again
 
 The spec does not change: it keeps the template of the aborted revision. An abort ignores pause points, and \
-deletes pods \
-that are not available first. It ends when the template is changed, such as by `undo`, or with `retry`.
+deletes pods that are not available first. It ends when the template is changed, such as by `undo`, or with \
+`retry`.
 `undo` rolls a complete rollout back.")]
 pub(crate) struct Args {
     #[command(flatten)]

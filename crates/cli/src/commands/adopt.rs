@@ -19,12 +19,11 @@ Examples:
   kubectl ordered adopt deployment/web --back       make web a Deployment again, keep its pods
   helm get manifest shop | kubectl ordered adopt deployment/web -f -
 
-If the command is interrupted, run it again: it continues where it stopped. Rollouts must be complete before.
+If the command is interrupted, run it again: it continues where it stopped. Rollouts must be complete \
+before.
 Afterwards apply manifests of the new kind only (`kubectl ordered convert` writes them): applying an old one \
-creates a \
-second set of pods. The first apply starts no rollout if the last applied configuration, or the manifest \
-from -f, matches \
-the running template; otherwise a note says so.")]
+creates a second set of pods. The first apply starts no rollout if the last applied configuration, or the \
+manifest from -f, matches the running template; otherwise a note says so.")]
 pub(crate) struct Args {
     /// The Deployment: web or deployment/web
     #[arg(value_name = "DEPLOYMENT", value_parser = deployment_name)]

@@ -16,11 +16,9 @@ Examples:
   kubectl-ordered completion fish | source
 
 The first example, in a directory of PATH, completes `kubectl ordered` in every shell that completes kubectl \
-(1.26 and \
-newer). The others complete `kubectl-ordered`. Names are read from the cluster of the flags on the command \
-line. Only \
-names of letters, digits and `._:/=@*-` are offered: a shell inserts others as they are, and would interpret \
-them.")]
+(1.26 and newer). The others complete `kubectl-ordered`. Names are read from the cluster of the flags on the \
+command line. Only names of letters, digits and `._:/=@*-` are offered: a shell inserts others as they are, \
+and would interpret them.")]
 pub(crate) struct Args {
     /// The shell, or kubectl
     #[arg(value_name = "SHELL")]

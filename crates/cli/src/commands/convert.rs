@@ -19,15 +19,13 @@ Examples:
   kubectl ordered convert -f ordered.yaml --to deployment
 
 It converts all documents of a file. Other kinds stay unchanged, except for autoscalers \
-(HorizontalPodAutoscaler, \
-VerticalPodAutoscaler, ScaledObject) that target a converted object; notes on standard error list them. \
-Comments are kept \
-if only apiVersion and kind change.
+(HorizontalPodAutoscaler, VerticalPodAutoscaler, ScaledObject) that target a converted object; notes on \
+standard error list them. Comments are kept if only apiVersion and kind change.
 Of a Rollout (argoproj.io), each pause after a setWeight of its canary becomes a declared pause point: \
 `setWeight: 25` and `pause: {duration: 10m}` become `afterUpdated: 25%` for 10m. A weight is a share of the \
 pods, not of the traffic. Notes name everything else that is not converted.
-It converts manifests only: if the Deployment still runs, the applied object creates \
-its own pods beside it. `kubectl ordered adopt` takes over running pods.")]
+It converts manifests only: if the Deployment still runs, the applied object creates its own pods beside it. \
+`kubectl ordered adopt` takes over running pods.")]
 pub(crate) struct Args {
     /// A manifest; `-` is standard input; can be repeated
     #[arg(short, long = "filename", value_name = "FILE", required = true)]

@@ -47,10 +47,8 @@ const NEW_IMAGE: &str = "nginx:1.29";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Ten pods in two pools: two get priority 5, one gets priority 3 and a pause point. Then the image changes: \
-the two \
-pods with priority 5 are deleted first, the rollout pauses at the pause point, is resumed (by Enter on a \
-terminal, \
-otherwise without a prompt) and completes. The demo fails if a pod is deleted out of order.")]
+the two pods with priority 5 are deleted first, the rollout pauses at the pause point, is resumed (by Enter \
+on a terminal, otherwise without a prompt) and completes. The demo fails if a pod is deleted out of order.")]
 pub(crate) struct Args {}
 
 pub(crate) async fn run(_: Args) -> Result<()> {

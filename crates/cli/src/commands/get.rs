@@ -35,8 +35,8 @@ WHY is the priority of a pod, then what parts it from the next one.
 deployment/web is a plain Deployment whose ReplicaSets ordered-controller-manager reconciles.
 A narrow terminal has fewer columns; `-o wide` shows all columns, including ages and restarts.
 `-w` shows a screen on a terminal: `r` resumes a rollout, `p` shows the plan, `/` filters the pods, `q` \
-quits. Elsewhere, and for \
-a plain Deployment, it prints the trees again when they change. It ends when the named object is deleted.")]
+quits. Elsewhere, and for a plain Deployment, it prints the trees again when they change. It ends when the \
+named object is deleted.")]
 #[allow(clippy::struct_excessive_bools, reason = "one for each flag")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment, or deployment/NAME; the default is all OrderedDeployments in the

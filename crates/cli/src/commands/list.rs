@@ -38,8 +38,7 @@ Examples:
   kubectl ordered list -A     in all namespaces
 
 STATE is Complete, Rolling, Suspended, `Paused at` with the pod of the pause point, Paused (spec.paused), \
-Failed, Adopting, \
-Handing back, or `Waiting for controller` until the controller has observed the spec."
+Failed, Adopting, Handing back, or `Waiting for controller` until the controller has observed the spec."
 )]
 pub(crate) struct Args {
     /// List the OrderedDeployments in all namespaces

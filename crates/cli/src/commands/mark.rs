@@ -30,10 +30,8 @@ Examples:
   kubectl ordered mark pod/web-5d9c-x7k2p pod/web-5d9c-b9gk7 --priority -1
 
 It writes the annotations ordereddeployment.io/delete-priority, pause-point and pause-duration, as `kubectl \
-annotate` \
-does. Without --priority or --pause, those annotations do not change. Without --for, the rollout pauses \
-until it is \
-resumed.")]
+annotate` does. Without --priority or --pause, those annotations do not change. Without --for, the rollout \
+pauses until it is resumed.")]
 pub(crate) struct MarkArgs {
     /// The names of pods
     #[arg(value_name = "POD", required = true, value_parser = pod_name)]
@@ -75,8 +73,7 @@ Examples:
   kubectl ordered unmark --all web          all pods of web
 
 It removes the annotations that `mark` writes, and the alias controller.alpha.kubernetes.io/delete-priority. \
-A rollout \
-that is paused at the pod continues.")]
+A rollout that is paused at the pod continues.")]
 pub(crate) struct UnmarkArgs {
     /// The names of pods
     #[arg(value_name = "POD", required_unless_present = "all", conflicts_with = "all",
@@ -224,8 +221,7 @@ async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) 
     let moves = (pause.is_some() && pod.pod().facts.priority.is_none()).then(|| {
         format!(
             "note: it has no delete priority of its own, so its place can change until a rollout is there; \
-             fix it with \
-             `kubectl ordered mark {} --priority N{flags}`",
+             fix it with `kubectl ordered mark {} --priority N{flags}`",
             pod.name_any()
         )
     });

@@ -31,8 +31,7 @@ Examples:
 Within one priority the order is the current one: it depends on ages and on the number of pods per node, \
 which change.
 deployment/web is a plain Deployment whose ReplicaSets ordered-controller-manager reconciles. Rules by node \
-of the \
-controller's configuration are not known here.")]
+of the controller's configuration are not known here.")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment, or deployment/NAME
     #[arg(value_parser = of_either)]
@@ -148,8 +147,7 @@ pub(crate) fn preview(
         Family::Plain => scale_down_plain(&state.observed(), replicas).ok_or_else(|| {
             anyhow!(
                 "{} is in a rollout: the Deployment controller decides how many pods of each ReplicaSet a \
-                 scale-down deletes\nhint: \
-                 try again when its rollout is complete",
+                 scale-down deletes\nhint: try again when its rollout is complete",
                 overview.reference()
             )
         })?,

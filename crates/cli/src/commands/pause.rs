@@ -20,9 +20,8 @@ Examples:
   kubectl ordered unpause web    continue it
 
 Lost pods are replaced and scaling continues, as in a paused Deployment. This is not a pause point: `kubectl \
-ordered \
-mark POD --pause before` pauses a rollout at a given pod. `resume` passes a pause point and does not change \
-spec.paused.")]
+ordered mark POD --pause before` pauses a rollout at a given pod. `resume` passes a pause point and does not \
+change spec.paused.")]
 pub(crate) struct PauseArgs {
     #[command(flatten)]
     target: Target,
@@ -35,8 +34,7 @@ Examples:
   kubectl ordered unpause web    continue after `kubectl ordered pause web`
 
 For a Deployment, `kubectl rollout resume` does this. `kubectl ordered resume` is for pause points only, so \
-that passing \
-a pause point does not undo the pause of another user.")]
+that passing a pause point does not undo the pause of another user.")]
 pub(crate) struct UnpauseArgs {
     #[command(flatten)]
     target: Target,

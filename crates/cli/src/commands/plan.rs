@@ -38,10 +38,8 @@ Examples:
   kubectl ordered plan web                           preview the rest of the current rollout
 
 Nothing is written: the command reads objects, pods and nodes, and runs the controller's code on a model of \
-them. The \
-order by priority and the pause points are guaranteed; within one priority, the order is the current one. \
-Times, and \
-the nodes of new pods, are assumptions.")]
+them. The order by priority and the pause points are guaranteed; within one priority, the order is the \
+current one. Times, and the nodes of new pods, are assumptions.")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment; optional with -f
     #[arg(value_parser = object_name, required_unless_present = "filename")]

@@ -20,8 +20,7 @@ Examples:
   kubectl ordered restart web
 
 A restart is a rollout: it replaces pods in order, within maxSurge and maxUnavailable, and pauses at pause \
-points. The \
-command lists them.")]
+points. The command lists them.")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,

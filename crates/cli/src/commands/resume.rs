@@ -115,8 +115,8 @@ fn id_of(name: &str, point: &str, status: &OrderedDeploymentStatus) -> Result<St
     let found = ids.find(|id| id.rsplit_once('@').is_some_and(|(of, _)| of == point));
     found.cloned().ok_or_else(|| {
         anyhow!(
-            "{name} has no pause point {point} in this rollout\nhint: `kubectl ordered get {name}` shows \
-                 its pause points"
+            "{name} has no pause point {point} in this rollout\nhint: `kubectl ordered get {name}` shows its \
+                 pause points"
         )
     })
 }
@@ -296,10 +296,9 @@ fn is_blocked_at(status: &OrderedDeploymentStatus, id: &str) -> bool {
 fn blocked_error((name, flags): (&str, &str), blocked: &Blocked, message: &str) -> anyhow::Error {
     let id = &blocked.id;
     anyhow!(
-        "{name} is not paused, and a resume would pass its next pause point. {message}\n\
-         hint: the rollout continues once these pods are available or deleted\n\
-         hint: pass the pause point with `kubectl ordered resume {name} {id}{flags}`, or roll back with \
-         `kubectl ordered undo {name}{flags}`"
+        "{name} is not paused, and a resume would pass its next pause point. {message}\nhint: the rollout \
+         continues once these pods are available or deleted\nhint: pass the pause point with `kubectl \
+         ordered resume {name} {id}{flags}`, or roll back with `kubectl ordered undo {name}{flags}`"
     )
 }
 

@@ -21,8 +21,8 @@ const OURS: &str = "apiVersion: v1\nkind: Config\nclusters:\n- name: sandbox\n";
 
 /// Why Deployments and ReplicaSets are refused.
 const NO_BUILTIN_CONTROLLERS: &str = "this sandbox runs no controllers for Deployments and ReplicaSets, so \
-                                      nothing would happen; \
-    convert the manifest with `kubectl ordered convert -f FILE`";
+                                      nothing would happen; convert the manifest with `kubectl ordered \
+                                      convert -f FILE`";
 
 /// The timeout for a request to a server on this machine.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -101,11 +101,8 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let controller = if args.no_controller { "no controller" } else { "the controller" };
     print(format_args!(
         "A cluster in memory listens on {}: {nodes} nodes, the CRDs and {controller}. Run in another \
-         terminal:\n\n  \
-         export KUBECONFIG={}\n  \
-         kubectl apply -f docs/examples/web.yaml\n  \
-         kubectl get od,ors,pods\n\n\
-         Press Ctrl-C to stop it. Nothing is stored.\n",
+         terminal:\n\n  export KUBECONFIG={}\n  kubectl apply -f docs/examples/web.yaml\n  kubectl get \
+         od,ors,pods\n\nPress Ctrl-C to stop it. Nothing is stored.\n",
         endpoint.url,
         absolute(&args.kubeconfig)
     ))?;

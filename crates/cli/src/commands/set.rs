@@ -31,8 +31,7 @@ Examples:
   kubectl ordered set image web '*=nginx:1.29'
 
 CONTAINER is the name of a container or an init container of the template; `*` is all of them. The command \
-lists the \
-pause points of the rollout.")]
+lists the pause points of the rollout.")]
 pub(crate) struct ImageArgs {
     #[command(flatten)]
     target: Target,

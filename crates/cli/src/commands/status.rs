@@ -31,8 +31,7 @@ Exit codes:
   6  complete without a pause at a pause point; with `--until held` only
 
 Without --until the command ends once the rollout is complete (0), paused (3) or failed (4). It waits while \
-a pause point \
-with a duration pauses the rollout, because that pause ends without a resume.
+a pause point with a duration pauses the rollout, because that pause ends without a resume.
 
 Examples:
   kubectl ordered status web                      wait until complete, paused or failed

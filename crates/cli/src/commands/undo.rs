@@ -30,8 +30,7 @@ Examples:
   kubectl ordered undo web --through         roll back without pausing at pause points
 
 A rollback is a rollout: it replaces pods in order and pauses at their pause points. The command lists them; \
---through \
-passes them all.")]
+--through passes them all.")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,

@@ -28,8 +28,7 @@ Examples:
   kubectl ordered version --client
 
 The version of the controller is a label of the chart's Deployment. The fields of the CRDs are compared: the \
-API server \
-drops fields that its CRDs lack.")]
+API server drops fields that its CRDs lack.")]
 pub(crate) struct Args {
     /// Print the version of this program only
     #[arg(long)]

@@ -41,8 +41,8 @@ fn page() -> String {
     let mut page = HEAD.to_owned();
     page.push_str(
         "\n## Flags for the cluster\n\nEvery command that uses a cluster has them. They can also be before \
-         the name of the command, \
-         but must follow\n`ordered`: `kubectl ordered -n shop get`, not `kubectl -n shop ordered get`.\n\n",
+         the name of the command, but must follow\n`ordered`: `kubectl ordered -n shop get`, not `kubectl -n \
+         shop ordered get`.\n\n",
     );
     page.push_str("| flag | meaning |\n|---|---|\n");
     for (flag, help) in crate::commands::options::flags() {

@@ -77,14 +77,12 @@ pub(crate) fn doubt_of(probes: &[ReplicaSet]) -> Option<&'static str> {
     if probes.is_empty() {
         return Some(
             "no ordered-controller-manager that reconciles ReplicaSets was found: the built-in controller \
-             ignores delete priorities and \
-             pause points (with --force it leaves no trace)",
+             ignores delete priorities and pause points (with --force it leaves no trace)",
         );
     }
     probes.iter().any(is_observed).then_some(
         "kube-controller-manager's replicaset controller is alive, so ordered-controller-manager stands \
-         aside: delete priorities and \
-         pause points have no effect",
+         aside: delete priorities and pause points have no effect",
     )
 }
 

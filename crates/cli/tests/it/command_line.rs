@@ -105,8 +105,7 @@ fn every_command_has_help_with_examples() {
     let fixture = Fixture::new();
     insta::assert_snapshot!("help", fixture.ok(&["--help"]));
     let commands = "get list status order plan resume abort retry pause unpause undo history restart set \
-                    mark unmark \
-                    convert adopt crd sandbox demo completion options version";
+                    mark unmark convert adopt crd sandbox demo completion options version";
     for command in commands.split(' ') {
         insta::assert_snapshot!(format!("help_{command}"), fixture.ok(&[command, "--help"]));
     }

@@ -34,8 +34,7 @@ impl Reconciler<'_> {
                 (Some(403), _) | (_, DryRunAnswer::Undecided(_)) => {
                     let message = format!(
                         "The API server does not compare templates, so that one that is only spelled \
-                         differently is rolled \
-                         out (the right it takes: create podtemplates): {error}"
+                         differently is rolled out (the right it takes: create podtemplates): {error}"
                     );
                     self.warn(reason::COMPARED_AS_WRITTEN, message);
                     break Outcome::Known(ComparisonResult::New);
@@ -98,8 +97,7 @@ impl Reconciler<'_> {
         if !lost.is_empty() {
             let message = format!(
                 "Pods come back without these fields of the template: {}. The API server does not know them, \
-                 their feature gate is \
-                 off, or a webhook removes them",
+                 their feature gate is off, or a webhook removes them",
                 lost.join(", ")
             );
             self.warn(reason::UNKNOWN_FIELDS, message);

@@ -269,8 +269,7 @@ impl Apart {
         if self.force {
             tracing::warn!(
                 "--force: not checked whether kube-controller-manager's replicaset controller is alive. Two \
-                 controllers delete twice \
-                 as many pods"
+                 controllers delete twice as many pods"
             );
             handover.set(Some(Instant::now() + FOREVER));
             return std::future::pending().await;
@@ -354,15 +353,13 @@ const REPLICASETS: &str = "replicaset";
 const UNKNOWN: &str =
     "the controller replicaset waits: it is not known yet whether kube-controller-manager's is alive";
 const ALIVE: &str = "the controller replicaset stands aside: kube-controller-manager's replicaset controller \
-                     is alive. Start \
-                     kube-controller-manager with --controllers=*,-replicaset (Kubernetes 1.28 and later: \
-                     -replicaset-controller)";
+                     is alive. Start kube-controller-manager with --controllers=*,-replicaset (Kubernetes \
+                     1.28 and later: -replicaset-controller)";
 /// The event on a set whose status another client has written.
 pub(crate) const IN_NAMESPACE: &str = "the controller replicaset stands aside in this namespace: another \
-                                       client has written the \
-                                       status of this ReplicaSet, as kube-controller-manager's replicaset \
-                                       controller does. It goes \
-                                       on 30 s after the last such write";
+                                       client has written the status of this ReplicaSet, as \
+                                       kube-controller-manager's replicaset controller does. It goes on 30 s \
+                                       after the last such write";
 
 impl Handover {
     /// The way is open from the start if nothing keeps this controller apart from another one.
@@ -418,9 +415,7 @@ async fn ask(sets: &Api<ReplicaSet>) -> kube::Result<ReplicaSet> {
             "apiVersion": "apps/v1", "kind": "ReplicaSet",
             "metadata": {"name": PROBE, "labels": labels, "annotations": {
                 "kubernetes.io/description": "ordered-controller-manager finds out by this ReplicaSet \
-                     whether \
-                                              kube-controller-manager reconciles ReplicaSets. It never has \
-                                              pods.",
+                     whether kube-controller-manager reconciles ReplicaSets. It never has pods.",
             }},
             "spec": {
                 "replicas": 0,

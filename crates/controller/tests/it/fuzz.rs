@@ -14,36 +14,32 @@ const PATH: &str = "/apis/ordereddeployment.io/v1alpha1/namespaces/default/order
 
 /// Fields where the schema might accept a value of another type, or one out of range.
 const PLACES: &str = "\
-    /spec/replicas /spec/minReadySeconds /spec/progressDeadlineSeconds /spec/revisionHistoryLimit \
-    /spec/paused \
+/spec/replicas /spec/minReadySeconds /spec/progressDeadlineSeconds /spec/revisionHistoryLimit /spec/paused \
     /spec/podDeletion /spec/podReplacementPolicy /spec/strategy /spec/strategy/type \
-    /spec/strategy/rollingUpdate \
-    /spec/strategy/rollingUpdate/maxSurge /spec/strategy/rollingUpdate/maxUnavailable /spec/selector \
-    /spec/selector/matchLabels /spec/selector/matchLabels/app /spec/selector/matchExpressions \
+    /spec/strategy/rollingUpdate /spec/strategy/rollingUpdate/maxSurge \
+    /spec/strategy/rollingUpdate/maxUnavailable /spec/selector /spec/selector/matchLabels \
+    /spec/selector/matchLabels/app /spec/selector/matchExpressions \
     /spec/selector/matchExpressions/0/operator /spec/template /spec/template/metadata \
-    /spec/template/metadata/labels \
-    /spec/template/metadata/labels/app /spec/template/metadata/annotations /spec/template/spec \
-    /spec/template/spec/containers /spec/template/spec/restartPolicy \
-    /spec/template/spec/activeDeadlineSeconds \
-    /spec/deletionOrder /spec/deletionOrder/unavailablePods /spec/deletionOrder/nodePriorities \
-    /spec/deletionOrder/nodePriorities/0 /spec/deletionOrder/nodePriorities/0/priority \
-    /spec/deletionOrder/nodePriorities/0/deletionCost /spec/deletionOrder/nodePriorities/0/nodeSelector \
-    /spec/deletionOrder/nodePriorities/0/taintKeys /spec/deletionOrder/nodePriorities/0/unassigned \
-    /spec/deletionOrder/nodePriorities/0/unschedulable /spec/odd /status /status/hold /status/hold/since \
-    /status/hold/until /status/hold/limit /status/hold/left /status/hold/replicas /status/hold/revision \
-    /status/hold/point /status/hold/reason /status/passed /status/passed/0/resumedAt /status/passed/0/id \
-    /status/rollout /status/rollout/points /status/rollout/points/0/id /status/rollout/points/0/limit \
-    /status/rollout/scaling/reached /status/rollout/pause /status/rollout/revision /status/resumeRequested \
-    /status/conditions /status/conditions/0/status /status/conditions/0/lastUpdateTime \
-    /status/collisionCount \
-    /status/replicas /status/observedGeneration /status/selector /status/odd";
+    /spec/template/metadata/labels /spec/template/metadata/labels/app /spec/template/metadata/annotations \
+    /spec/template/spec /spec/template/spec/containers /spec/template/spec/restartPolicy \
+    /spec/template/spec/activeDeadlineSeconds /spec/deletionOrder /spec/deletionOrder/unavailablePods \
+    /spec/deletionOrder/nodePriorities /spec/deletionOrder/nodePriorities/0 \
+    /spec/deletionOrder/nodePriorities/0/priority /spec/deletionOrder/nodePriorities/0/deletionCost \
+    /spec/deletionOrder/nodePriorities/0/nodeSelector /spec/deletionOrder/nodePriorities/0/taintKeys \
+    /spec/deletionOrder/nodePriorities/0/unassigned /spec/deletionOrder/nodePriorities/0/unschedulable \
+    /spec/odd /status /status/hold /status/hold/since /status/hold/until /status/hold/limit \
+    /status/hold/left /status/hold/replicas /status/hold/revision /status/hold/point /status/hold/reason \
+    /status/passed /status/passed/0/resumedAt /status/passed/0/id /status/rollout /status/rollout/points \
+    /status/rollout/points/0/id /status/rollout/points/0/limit /status/rollout/scaling/reached \
+    /status/rollout/pause /status/rollout/revision /status/resumeRequested /status/conditions \
+    /status/conditions/0/status /status/conditions/0/lastUpdateTime /status/collisionCount /status/replicas \
+    /status/observedGeneration /status/selector /status/odd";
 
 fn value() -> impl Strategy<Value = Value> {
     let words = "x web Always Never RollingUpdate Recreate Delete Evict InOrder In Exists True Before \
-                 PausePoint 5 -1 0% \
-                 100% 101% 2147483647% 99999999999% -5% % 5 +5% 1e3% 9999-12-31T23:59:59Z \
-                 2030-01-01T00:00:00+99:99 \
-                 2030-01-01T00:00:00,5z 0000-01-01T00:00:00Z 10000-01-01T00:00:00Z ٥%";
+                 PausePoint 5 -1 0% 100% 101% 2147483647% 99999999999% -5% % 5 +5% 1e3% 9999-12-31T23:59:59Z \
+                 2030-01-01T00:00:00+99:99 2030-01-01T00:00:00,5z 0000-01-01T00:00:00Z 10000-01-01T00:00:00Z \
+                 ٥%";
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),

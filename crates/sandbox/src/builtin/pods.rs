@@ -79,10 +79,7 @@ fn quality(spec: &Value) -> &'static str {
 }
 
 const UPDATES: &str = "pod updates may not change fields other than \
-                       `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
-                       `spec.tolerations` (only additions to existing tolerations),\
-                       `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously \
-                       negative)";
+                       `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 fn check_update(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
     for key in ["containers", "initContainers"] {

@@ -202,8 +202,7 @@ fn check_preconditions(
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
             let why = format!(
                 "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). \
-                 The object \
-                 might have {hint}"
+                 The object might have {hint}"
             );
             // The message contains the kind, not the resource.
             return Err(Failure::conflict_at(&info.group, &info.kind, name, &why));

@@ -135,8 +135,7 @@ fn undecodable(info: &ResourceInfo, field: &str, value: &Value, wanted: &str) ->
     let place = if info.origin == Origin::Crd { "ObjectMeta" } else { "ObjectMeta.metadata" };
     Failure::bad_request(format!(
         "{kind} in version \"{version}\" cannot be handled as a {kind}: json: cannot unmarshal {found} into \
-         Go \
-         struct field {place}.{field} of type {wanted}"
+         Go struct field {place}.{field} of type {wanted}"
     ))
 }
 

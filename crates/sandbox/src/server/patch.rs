@@ -23,8 +23,7 @@ pub(super) fn kind(ask: &Ask<'_>) -> Result<PatchKind, Failure> {
         )),
         (_, Origin::Builtin) => Err(Failure::unsupported_media_type(
             "application/json-patch+json, application/merge-patch+json, \
-             application/strategic-merge-patch+json, \
-             application/apply-patch+yaml",
+             application/strategic-merge-patch+json, application/apply-patch+yaml",
         )),
         (_, Origin::Crd) => Err(Failure::unsupported_media_type(
             "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",

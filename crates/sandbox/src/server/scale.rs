@@ -125,8 +125,7 @@ fn decoded(ask: &Ask<'_>, mut body: Value) -> Result<Value, Failure> {
     let short = version.rsplit('/').next().unwrap_or_default();
     Err(Failure::bad_request(format!(
         "{kind} in version \"{short}\" cannot be handled as a Scale: converting ({version}.{kind}) to \
-         (v1.Scale): unknown \
-         conversion"
+         (v1.Scale): unknown conversion"
     )))
 }
 

@@ -29,8 +29,7 @@ async fn an_update_of_an_old_version_has_the_conflict_message_of_the_server() {
     assert_eq!(
         refused.message,
         "Operation cannot be fulfilled on gadgets.test.example \"g\": the object has been modified; please \
-         apply \
-         your changes to the latest version and try again"
+         apply your changes to the latest version and try again"
     );
     let stale = json!({"metadata": {"resourceVersion": old.resource_version()}, "spec": {"colour": "green"}});
     let refused = refusal(api.patch("g", &PatchParams::default(), &Patch::Merge(stale)).await);

@@ -50,10 +50,8 @@ pub(super) fn programs() -> Result<Assets> {
         Some(folder) => PathBuf::from(folder),
         None => cached().context(
             "no Kubernetes servers to test with: run `cargo xtask kubernetes` once, which builds them, or \
-             set \
-             KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager and \
-             kube-scheduler, \
-             or E2E_KUBECONFIG to the kubeconfig of a test cluster",
+             set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager and \
+             kube-scheduler, or E2E_KUBECONFIG to the kubeconfig of a test cluster",
         )?,
     };
     for program in PROGRAMS {

@@ -15,11 +15,9 @@ use crate::lock;
 /// input closes. The input closes without a cleanup only if the process of the test was killed, for example
 /// with SIGKILL. The script then kills the remaining processes and removes the folder. It ignores the signals
 /// of Ctrl-C in a terminal.
-const GUARD: &str = "trap '' INT TERM HUP; ids=; while read -r id; do case $id in \
-                     +*) ids=\"$ids ${id#+}\";; \
+const GUARD: &str = "trap '' INT TERM HUP; ids=; while read -r id; do case $id in +*) ids=\"$ids ${id#+}\";; \
                      *) left=; for one in $ids; do [ \"$one\" = \"${id#-}\" ] || left=\"$left $one\"; done; \
-                     ids=$left;; \
-                     esac; done; kill -9 $ids 2>/dev/null; sleep 1; rm -rf -- \"$0\"";
+                     ids=$left;; esac; done; kill -9 $ids 2>/dev/null; sleep 1; rm -rf -- \"$0\"";
 
 /// One of the servers.
 struct Server {

@@ -327,10 +327,9 @@ async fn plain_deployments_on_a_real_server() {
     let cluster = control_plane().await;
     let rules = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "costs"},
-        "data": {"nodecosts.yaml": "deployments:\n- selector: {matchLabels: {tier: inference}}\n  \
-                                    nodeCosts:\n  \
-                                    - {nodeSelector: {matchLabels: {node.usage: hybrid}}, deletionCost: \
-                                    -100}\n"},
+        "data": {"nodecosts.yaml": "deployments:\n- selector: {matchLabels: {tier: \
+                                    inference}}\n  nodeCosts:\n  - {nodeSelector: {matchLabels: {node.usage: \
+                                    hybrid}}, deletionCost: -100}\n"},
     });
     let probes = cluster.inside(PROBES);
     probes.kubectl.run_with(&["apply", "-f", "-"], &rules.to_string()).await.unwrap();

@@ -11,12 +11,9 @@ Examples:
   kubectl ordered dashboard -A --read-only  in all namespaces, without writes
 
 It prints the address to open, and runs until Ctrl-C. It listens on loopback only and has the permissions of \
-your \
-kubeconfig. The address contains a token that works once: whoever opens it first, and can connect to this \
-machine's loopback, \
-has these permissions until the dashboard stops. The name in the address is another one each time; browsers \
-resolve it \
-themselves.")]
+your kubeconfig. The address contains a token that works once: whoever opens it first, and can connect to \
+this machine's loopback, has these permissions until the dashboard stops. The name in the address is another \
+one each time; browsers resolve it themselves.")]
 pub(crate) struct Args {
     /// The name of the OrderedDeployment to show first
     #[arg(value_parser = object_name, conflicts_with = "all_namespaces")]

@@ -64,8 +64,7 @@ impl Refusal {
             Self::Used => (
                 StatusCode::GONE,
                 "this address was opened before, and its token works once: run `kubectl ordered dashboard` \
-                 again. If you have \
-                 not opened it, somebody else has: stop that dashboard",
+                 again. If you have not opened it, somebody else has: stop that dashboard",
             ),
             Self::Token | Self::Session => (
                 StatusCode::UNAUTHORIZED,

@@ -75,8 +75,7 @@ pub(super) async fn resume(
     if all {
         bail!(
             "deployment/{name} is paused at {}: a plain Deployment passes one pause point at a time\nhint: \
-             remove the others with \
-             `kubectl annotate pod NAME {}-`, and resume without --all",
+             remove the others with `kubectl annotate pod NAME {}-`, and resume without --all",
             hold.id,
             annotation::PAUSE_POINT,
         );

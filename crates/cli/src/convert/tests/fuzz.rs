@@ -16,8 +16,8 @@ fn any_json() -> impl Strategy<Value = Value> {
         any::<String>().prop_map(Value::from),
     ];
     let keys = "apiVersion kind metadata spec items name template labels scaleTargetRef targetRef selector \
-                strategy \
-                containers replicas status canary steps setWeight pause duration blueGreen workloadRef";
+                strategy containers replicas status canary steps setWeight pause duration blueGreen \
+                workloadRef";
     leaf.prop_recursive(4, 24, 5, move |inner| {
         let key = prop_oneof![
             6 => prop::sample::select(keys.split_whitespace().collect::<Vec<_>>()).prop_map(str::to_owned),
@@ -34,13 +34,11 @@ fn any_json() -> impl Strategy<Value = Value> {
 /// Pieces of YAML syntax, and random text.
 fn piece() -> impl Strategy<Value = String> {
     let known = "apiVersion: apps/v1\n|kind: Deployment\n|kind: OrderedDeployment\n|apiVersion: \
-                 ordereddeployment.io/v1alpha1\n|\
-                 metadata: {name: web}\n|metadata:\n  name: web\n|spec:\n|  replicas: 3\n|---\n|...\n|%YAML \
-                 1.2\n|- |? |: |\
-                 &a |*a\n|<<: *a\n|!!binary \
-                 |>-\n|\t|\r\n|'|\"|{|}|[|]|,|#|@|`|\u{feff}|\u{85}|\u{2028}|\u{0}|kind: [|\
-                 \"kind\": \"Deployment\"|---| ---\n|kind: HorizontalPodAutoscaler\n|\
-                 spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}\n";
+                 ordereddeployment.io/v1alpha1\n|metadata: {name: web}\n|metadata:\n  name: \
+                 web\n|spec:\n|  replicas: 3\n|---\n|...\n|%YAML 1.2\n|- |? |: |&a |*a\n|<<: *a\n|!!binary \
+                 |>-\n|\t|\r\n|'|\"|{|}|[|]|,|#|@|`|\u{feff}|\u{85}|\u{2028}|\u{0}|kind: [|\"kind\": \
+                 \"Deployment\"|---| ---\n|kind: HorizontalPodAutoscaler\n|spec: {scaleTargetRef: \
+                 {apiVersion: apps/v1, kind: Deployment, name: web}}\n";
     let known = prop::sample::select(known.split('|').chain(["|\n"]).collect::<Vec<_>>());
     prop_oneof![8 => known.prop_map(str::to_owned), 1 => any::<String>()]
 }

@@ -173,8 +173,7 @@ pub(super) fn selects_no_pod(set: &SetEntry) -> Option<Effect> {
 pub(super) fn altered(owner: &Arc<str>, what: &str, change: &str) -> [Effect; 2] {
     let message = format!(
         "{what} was created, but came back {change}, as if a mutating webhook had changed it. No other one \
-         is created before a \
-         dry run comes back unchanged"
+         is created before a dry run comes back unchanged"
     );
     let owner = Arc::clone(owner);
     [Effect::Altered { owner, message: message.clone() }, altered_failure(message)]
