@@ -104,8 +104,7 @@ mod tests {
     #[test]
     fn the_images_toolchain_is_pinned_and_no_older_than_the_crates_need() {
         let read = |file: &str| std::fs::read_to_string(top().join(file)).unwrap();
-        let (docker, cargo, release) =
-            (read("Dockerfile"), read("Cargo.toml"), read(".github/workflows/release.yaml"));
+        let (docker, cargo) = (read("Dockerfile"), read("Cargo.toml"));
         let after = |text: &str, before: &str| {
             let rest = text.split_once(before).unwrap().1;
             rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect::<String>()
@@ -118,7 +117,10 @@ mod tests {
         // Without it rustup uses rust-toolchain.toml, and fetches the stable version of the day.
         assert!(docker.contains("ENV RUSTUP_TOOLCHAIN=${RUST_VERSION}"));
         assert!(docker.contains("rust:${RUST_VERSION}-slim-"));
-        assert_eq!(after(&release, "RUSTUP_TOOLCHAIN: "), pinned, "the programs are built as the image is");
+        for workflow in ["ci", "nightly", "release"] {
+            let text = read(&format!(".github/workflows/{workflow}.yaml"));
+            assert_eq!(after(&text, "RUSTUP_TOOLCHAIN: "), pinned, "{workflow} builds as the image is built");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod kind;
 mod kubernetes;
 mod lines;
 mod mutants;
+mod nightly;
 mod npm;
 mod optimized;
 mod package;
@@ -47,13 +48,19 @@ Usage: cargo xtask <task>
              run the real planner in every state that small clusters can reach, and check each decision and
              each final state; about an hour on two cores; --bounded runs the part that `test` runs; --help
              lists the other options
-  mutants [NAME...]
+  mutants [--part K N | NAME...]
              build the controller with a mistake for each promise, and run the fault campaign or the
              exploration until each mistake is detected
-  mutants --generated [K/N] [FILE...]
+  mutants --generated [--part K N] [FILE...]
              run the tests of the crates without I/O with each of many small mistakes, all built at once;
-             fails if one that no test notices is not in xtask/src/mutants/survivors.txt; with K/N, run part K
-             of N; with files such as crates/planner/src/hold.rs, run theirs
+             fails if one that no test notices is not in xtask/src/mutants/survivors.txt; with files such as
+             crates/planner/src/hold.rs, run theirs
+  real [--moments N]
+             run the scenarios on real Kubernetes servers, as `test` does; with N, let users act at N random
+             moments instead of a few
+  nightly [NUMBER]
+             run what takes too long for every change, in parts of at most an hour on two cores, or one part,
+             and write the results to docs/reliability.md
   bench [--large] [...]
              measure rollouts by this controller, by the built-in ones and by a driver without a controller,
              in turn on a real control plane; writes docs/internals/benchmarks
@@ -126,10 +133,16 @@ fn main() -> ExitCode {
         ["faults", ref more @ ..] => optimized::run_with("faults", more),
         ["explore", ref more @ ..] => optimized::run_with("explore", more),
         ["bench", ref more @ ..] => optimized::bench(more),
-        ["mutants", "--generated", ref arguments @ ..] => {
-            mutants::generated::hunt(arguments).map(|caught| println!("{caught} mutants caught"))
+        ["mutants", "--generated", "--part", part, parts, ref files @ ..] => {
+            mutants::generated::hunt([part, parts], files)
         }
-        ["mutants", ref names @ ..] => mutants::hunt(names).map(|caught| println!("{caught} mutants caught")),
+        ["mutants", "--generated", ref files @ ..] => mutants::generated::hunt(["1"; 2], files),
+        ["mutants", "--part", part, parts] => mutants::hunt([part, parts], &[]),
+        ["mutants", ref names @ ..] => mutants::hunt(["1"; 2], names),
+        ["real"] => suites::real(None),
+        ["real", "--moments", moments] => suites::real(Some(moments)),
+        ["nightly"] => nightly::run(None),
+        ["nightly", part] => nightly::run(Some(part)),
         ["specs", ref more @ ..] => optimized::specs(more),
         ["picture"] => picture::write(),
         ["crds"] => crds(),

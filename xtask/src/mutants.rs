@@ -36,17 +36,18 @@ const FOUND_BY: &str = "Found by exploring, by ";
 const TESTED_BY: &str = "Found by tests of ";
 const TOLD_BY: &str = ", by: ";
 
-/// `cargo xtask mutants`: builds the mutants and runs the campaign on each given one, or on all, until each
-/// of its oracles has caught it. Returns how many were caught.
-pub(crate) fn hunt(wanted: &[&str]) -> Result<u32> {
-    let names = names()?;
+/// `cargo xtask mutants`: builds the mutants and runs the campaign on each given one, or on a part of them,
+/// until each of its oracles has caught it.
+pub(crate) fn hunt(wanted_part: [&str; 2], wanted: &[&str]) -> Result<()> {
+    let (part, names) = (part(wanted_part)?, names()?);
     if let Some(unknown) = wanted.iter().find(|name| !names.contains(**name)) {
         bail!("there is no mutant {unknown}; there are {}", names.into_iter().collect::<Vec<_>>().join(", "));
     }
     build(&names)?;
     let mut missed = Vec::new();
-    let mut caught = 0;
-    for name in names.iter().filter(|name| wanted.is_empty() || wanted.contains(&name.as_str())) {
+    let mut caught = 0_u32;
+    let of_part = names.iter().skip(part.0).step_by(part.1);
+    for name in of_part.filter(|name| wanted.is_empty() || wanted.contains(&name.as_str())) {
         let mut all = true;
         let (hunter, oracles) = hunters(name)?;
         for oracle in oracles {
@@ -66,7 +67,16 @@ pub(crate) fn hunt(wanted: &[&str]) -> Result<u32> {
     if !missed.is_empty() {
         bail!("nothing catches {}", missed.join(", "));
     }
-    Ok(caught)
+    println!("{caught} mutants, all caught");
+    Ok(())
+}
+
+/// The index of a part, counted from 0, and how many parts there are.
+fn part([part, parts]: [&str; 2]) -> Result<(usize, usize)> {
+    match (part.parse(), parts.parse()) {
+        (Ok(part), Ok(parts)) if (1..=parts).contains(&part) => Ok((part - 1, parts)),
+        _ => bail!("{part} of {parts} is no part: give for example 1 3"),
+    }
 }
 
 fn folder() -> PathBuf {
@@ -133,7 +143,7 @@ fn hunters(mutant: &str) -> Result<(Hunter, Vec<String>)> {
         return Ok((Hunter::Tests(package.to_owned(), tests.to_owned()), vec![message.to_owned()]));
     }
     if let Some(named) = line.strip_prefix(FOUND_BY) {
-        return Ok((Hunter::Program(PROGRAMS[1], &["--bounded", "--every", "1"]), split(named)));
+        return Ok((Hunter::Program(PROGRAMS[1], &["--bounded", "--part", "1", "1"]), split(named)));
     }
     let named = line.strip_prefix(CAUGHT_BY);
     let named = named.with_context(|| format!("the first line of {mutant} does not say who catches it"))?;

@@ -232,7 +232,23 @@ fn scenarios_on_the_sandbox() -> Result<Count> {
 /// Three control planes at a time: scenarios mostly wait. Those that assert how soon something happens wait
 /// until they are alone.
 fn scenarios_on_real_servers() -> Result<Count> {
+    real_servers(&[])
+}
+
+/// `cargo xtask real [--moments N]`: the same alone; those that let users act at random moments do it that
+/// many times.
+pub(crate) fn real(moments: Option<&str>) -> Result<()> {
+    let variables = ["E2E_MOMENTS", "RANDOM_MOMENTS"].into_iter().zip(std::iter::repeat(moments));
+    let variables: Vec<_> = variables.filter_map(|(name, moments)| Some((name, moments?.into()))).collect();
+    let count = real_servers(&variables)?;
+    anyhow::ensure!(count.failed == 0, "{} scenarios failed", count.failed);
+    println!("{} passed", count.passed);
+    Ok(())
+}
+
+fn real_servers(variables: &[(&str, PathBuf)]) -> Result<Count> {
     let mut assets = browser::find()?;
+    assets.extend_from_slice(variables);
     assets.push(("PROMETHEUS", programs::prometheus()?));
     assets.push(("CRD_SERVER", crdserver::find()?));
     if std::env::var_os("E2E_KUBECONFIG").is_none() {

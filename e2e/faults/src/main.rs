@@ -51,6 +51,9 @@ struct Arguments {
     /// Play only the cases whose ID starts with this text: `NoFaults`, `Crash`, `Deletion(1, 40`, `Random`.
     #[arg(long, value_name = "ID")]
     only: Option<String>,
+    /// Play only part K of N.
+    #[arg(long, num_args = 2, value_names = ["K", "N"])]
+    part: Option<Vec<usize>>,
     /// The number of parallel runs. The default is the number of processors.
     #[arg(long)]
     jobs: Option<usize>,
@@ -114,6 +117,9 @@ fn campaign(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(only) = &arguments.only {
         ids.retain(|id| format!("{id:?}").starts_with(only.as_str()));
     }
+    if let Some(&[part, parts]) = arguments.part.as_deref() {
+        ids = ids.into_iter().skip(part.saturating_sub(1)).step_by(parts.max(1)).collect();
+    }
     if arguments.until.is_some() {
         ids = interleaved(ids);
     }
@@ -152,9 +158,8 @@ fn campaign(arguments: &Arguments) -> Result<ExitCode> {
     }
     let summary = shared.summary.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!("{summary}");
-    println!("{} s on {jobs} threads", start.elapsed().as_secs());
     let Some((id, violations)) = found.into_iter().next() else {
-        println!("no violations");
+        println!("{} runs, {} s on {jobs} threads, no violations", ids.len(), start.elapsed().as_secs());
         return Ok(ExitCode::SUCCESS);
     };
     explain(id, &violations)?;
