@@ -1,3 +1,4 @@
+mod pages;
 mod reference;
 
 use std::ffi::OsString;
