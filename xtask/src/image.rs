@@ -12,28 +12,22 @@ use crate::process::{capture, run, top};
 /// The name of the program and of its image.
 pub(crate) const PROGRAM: &str = "ordered-controller-manager";
 
-/// Builds it; with `release` by the command of the `Dockerfile`, else without optimizations. Fails unless it
-/// is static and runs.
-pub(crate) fn build(release: bool) -> Result<PathBuf> {
-    build_static("ordereddeployment-controller", PROGRAM, release)
+/// Builds it by the command of the `Dockerfile`. Fails unless it is static and runs.
+pub(crate) fn build() -> Result<PathBuf> {
+    build_static("ordereddeployment-controller", PROGRAM)
 }
 
 /// Builds a program of a package in the same way.
-pub(crate) fn build_static(package: &str, name: &str, release: bool) -> Result<PathBuf> {
+pub(crate) fn build_static(package: &str, name: &str) -> Result<PathBuf> {
     ensure!(cfg!(target_os = "linux"), "static programs are built on Linux only");
     // As in the Dockerfile: with an explicit target, the flags do not apply to build scripts and procedural
     // macros.
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut cargo = Command::new("cargo");
     cargo.current_dir(top()).stdin(Stdio::null()).env("RUSTFLAGS", "-C target-feature=+crt-static");
-    cargo.args(["build", "--quiet", "--locked", "--package", package]);
-    cargo.args(["--target", &target]);
-    if release {
-        cargo.arg("--release");
-    }
+    cargo.args(["build", "--release", "--quiet", "--locked", "--package", package, "--target", &target]);
     run(&mut cargo)?;
-    let folder = top().join("target").join(target).join(if release { "release" } else { "debug" });
-    let program = folder.join(name);
+    let program = top().join("target").join(target).join("release").join(name);
     let bytes = fs::read(&program).with_context(|| format!("cannot read {}", program.display()))?;
     if has_interpreter(&bytes).with_context(|| format!("{} is no program", program.display()))? {
         bail!("{} is not static: it asks for a loader", program.display());

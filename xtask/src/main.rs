@@ -38,8 +38,8 @@ Usage: cargo xtask <task>
 
   test [--fast]
              run every check: format, lints, dependencies, tests, the chart, scenarios on the sandbox, the
-             demo, a part of the fault campaign, a part of the exploration, the image's program, and scenarios
-             on real Kubernetes servers; --fast leaves the last two out
+             demo, a part of the fault campaign, a part of the exploration, and scenarios on real Kubernetes
+             servers; --fast ends after the chart
   lints      check the format, the lints of Rust, and the pages: links, headings, words, columns
   faults [--runs N] [--seed S] [...]
              run the fault campaign under simulated time, by default 2000 runs from seed 1; --help lists the

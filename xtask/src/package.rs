@@ -28,7 +28,7 @@ pub(crate) fn package() -> Result<()> {
     let arch = architecture(std::env::consts::ARCH)?;
     let folder = folder();
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    for program in [image::build(true)?, image::build_static(PLUGIN, PLUGIN, true)?] {
+    for program in [image::build()?, image::build_static(PLUGIN, PLUGIN)?] {
         let name = program.file_name().context("a program without a name")?.to_string_lossy().into_owned();
         let archive = format!("{name}-{VERSION}-linux-{arch}.tar.gz");
         // The same files give the same archive, on any machine and at any time.

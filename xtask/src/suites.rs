@@ -27,19 +27,19 @@ type Suite = fn() -> Result<Count>;
 /// Suites that compile; other programs may be built at the same time.
 const BUILDING: [(&str, Suite); 4] =
     [("format", format), ("lints", lints), ("dependencies", dependencies), ("build", build)];
+/// The build that `--fast` leaves out.
+const OPTIMIZING: [(&str, Suite); 1] = [("release", build_programs)];
 
 /// Suites that run and have the machine for themselves.
-const RUNNING: [(&str, Suite); 6] = [
-    ("tests", tests),
-    ("chart", chart),
+const RUNNING: [(&str, Suite); 2] = [("tests", tests), ("chart", chart)];
+/// Those that `--fast` leaves out.
+const SLOW: [(&str, Suite); 5] = [
     ("sandbox", scenarios_on_the_sandbox),
     ("demo", demo),
     ("faults", faults_under_simulated_time),
     ("explore", small_clusters_explored),
+    ("real", scenarios_on_real_servers),
 ];
-
-/// Suites that need their own build, of our programs or of real Kubernetes programs.
-const LEFT_OUT_BY_FAST: [(&str, Suite); 2] = [("image", image), ("real", scenarios_on_real_servers)];
 
 /// The suffix of tests that start a real control plane; the others end in `on_the_sandbox`.
 pub(crate) const ON_REAL: &str = "on_a_real_server";
@@ -52,19 +52,16 @@ pub(crate) fn run_all(fast: bool) -> Result<bool> {
     announce(fast)?;
     let tools = std::thread::spawn(move || fetch_tools(fast));
     let (mut total, mut times) = (Count::default(), Vec::new());
-    let built = run_suites(&BUILDING, &mut total, &mut times);
+    let mut play = |suites: &[(&'static str, Suite)]| run_suites(suites, &mut total, &mut times);
+    let built = play(&BUILDING) && (fast || play(&OPTIMIZING));
     if !tools.is_finished() {
         println!("Waiting for the tools that are built in the background; they are kept for the next time.");
     }
     // A suite that needs a missing tool fetches it again, and reports the error.
     drop(tools.join());
-    let mut passed = built && run_suites(&RUNNING, &mut total, &mut times);
-    if passed && !fast {
-        passed = run_suites(&LEFT_OUT_BY_FAST, &mut total, &mut times);
-    }
+    let passed = built && play(&RUNNING) && (fast || play(&SLOW));
     if fast {
-        let left_out = LEFT_OUT_BY_FAST.map(|(name, _)| name).join(", ");
-        println!("Left out by --fast, since they need real Kubernetes servers or another build: {left_out}");
+        println!("Left out by --fast: {}", SLOW.map(|(name, _)| name).join(", "));
     }
     println!("{}", minutes(&times));
     println!("{} passed, {} failed", total.passed, total.failed);
@@ -195,10 +192,13 @@ fn dependencies() -> Result<Count> {
 
 /// Builds everything that the suites after it run, so that they compile nothing.
 fn build() -> Result<Count> {
-    run(&mut build_tests())?;
-    // A package of the workspace has one program, with its name.
+    one(&mut build_tests())
+}
+
+/// A package of the workspace has one program, with its name.
+fn build_programs() -> Result<Count> {
     build_release(&OPTIMIZED, &OPTIMIZED)?;
-    Ok(Count { passed: 2, failed: 0 })
+    Ok(Count { passed: 1, failed: 0 })
 }
 
 /// Always the whole workspace with all features, and programs together with tests, whose dependencies need
@@ -266,29 +266,14 @@ pub(crate) fn crd_check() -> Result<()> {
     Ok(())
 }
 
-/// The controller's program as in the image, but without optimizations: those would need a second release
-/// build.
-fn image() -> Result<Count> {
-    static_program_on_the_sandbox(false)
-}
-
-/// `cargo xtask image-check`: the same, built by the Dockerfile's command.
+/// `cargo xtask image-check`: the controller's program as in the image is static, and runs scenarios on the
+/// sandbox.
 pub(crate) fn image_check() -> Result<()> {
-    let count = static_program_on_the_sandbox(true)?;
-    if count.failed > 0 {
-        bail!("{} scenarios failed with the image's program", count.failed);
-    }
-    println!("{} checks of the image's program passed", count.passed);
+    let variables = [("E2E_CONTROLLER", image::build()?)];
+    let count = cargo_test(&["--tests"], &["ten_pods_go_in_order", "--skip", ON_REAL], &variables)?;
+    anyhow::ensure!(count.failed == 0, "{} scenarios failed with the image's program", count.failed);
+    println!("static, {} scenarios passed", count.passed);
     Ok(())
-}
-
-fn static_program_on_the_sandbox(release: bool) -> Result<Count> {
-    let program = image::build(release)?;
-    let variables = [("E2E_CONTROLLER", program)];
-    let mut count = cargo_test(&["--tests"], &["ten_pods_go_in_order", "--skip", ON_REAL], &variables)?;
-    // Two checks: it is static, and it runs.
-    count.passed += 2;
-    Ok(count)
 }
 
 /// Runs tests of the whole workspace, so that only what `build_tests` compiles is compiled.
