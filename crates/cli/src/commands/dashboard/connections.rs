@@ -1,5 +1,5 @@
-//! The connections of the dashboard, and how pages with the cookie use it. Any program of this machine can open
-//! connections: each one answers one request, with a limit in time, unless it has a stream for a page.
+//! The connections of the dashboard, and how pages with the cookie use it. Any program of this machine can
+//! open connections: each one answers one request, with a limit in time, unless it has a stream for a page.
 
 use std::convert::Infallible;
 use std::io;

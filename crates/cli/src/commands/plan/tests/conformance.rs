@@ -1,7 +1,7 @@
-//! Compares plans with rollouts on random clusters in the sandbox: deletions, their reasons and pauses must be
-//! the same. Both use one clock, one scheduler and one model of kubelets. The test computes the plan as the
-//! command does, then writes the change, runs the controller, and resumes each pause after the time that the
-//! plan assumes.
+//! Compares plans with rollouts on random clusters in the sandbox: deletions, their reasons and pauses must
+//! be the same. Both use one clock, one scheduler and one model of kubelets. The test computes the plan as
+//! the command does, then writes the change, runs the controller, and resumes each pause after the time that
+//! the plan assumes.
 
 mod random;
 
