@@ -1,7 +1,6 @@
-//! Text on a terminal: escapes, colours, tables, and lines that are drawn again.
+//! Text on a terminal: escapes, colours and tables.
 
 pub(crate) mod escape;
-pub(crate) mod frame;
 pub(crate) mod help_width;
 pub(crate) mod style;
 pub(crate) mod table;

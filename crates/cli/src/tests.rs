@@ -157,9 +157,7 @@ fn writing_commands_have_dry_runs_and_reading_ones_formats() {
         }
         assert!(parsed(&format!("{command} --dry-run=all")).is_err());
     }
-    for command in
-        ["get web", "get -A -l a=b", "list -A -l a=b", "status web", "order web", "plan web", "history web"]
-    {
+    for command in ["get web", "get -A -l a=b", "list -A -l a=b", "order web", "plan web", "history web"] {
         for format in ["json", "yaml", "name", "wide"] {
             assert!(parsed(&format!("{command} -o {format}")).is_ok(), "{command} {format}");
         }

@@ -69,8 +69,8 @@ pub(crate) fn selected(selector: Option<&str>) -> ListParams {
     ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default() }
 }
 
-/// An object with its kind, which items of lists and watches lack, and without `managedFields`.
-pub(crate) fn object(object: DynamicObject) -> Result<Value> {
+/// An object with its kind, which items of lists lack, and without `managedFields`.
+fn object(object: DynamicObject) -> Result<Value> {
     let resource = ApiResource::erase::<OrderedDeployment>(&());
     let mut value = serde_json::to_value(object)?;
     value["apiVersion"] = resource.api_version.into();

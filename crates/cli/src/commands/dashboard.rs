@@ -58,25 +58,19 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     }
 }
 
-/// How many free ports are tried.
-const TRIES: usize = 16;
-
 /// The port, and sockets for it on both addresses of loopback: browsers try both for a name under
 /// `localhost`, and another user of this machine could listen on the other one.
 async fn listen(port: u16) -> Result<(u16, Vec<TcpListener>)> {
-    let mut left = if port == 0 { TRIES } else { 1 };
-    loop {
-        left -= 1;
-        let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
-        let first = bound.map_err(|error| cannot_listen(&format!("127.0.0.1:{port}"), &error))?;
-        let found = first.local_addr().context("the socket has no address")?.port();
-        match TcpListener::bind((Ipv6Addr::LOCALHOST, found)).await {
-            Ok(second) => return Ok((found, vec![first, second])),
-            // This machine has no IPv6.
-            Err(error) if error.kind() != ErrorKind::AddrInUse => return Ok((found, vec![first])),
-            Err(error) if left == 0 => return Err(cannot_listen(&format!("[::1]:{found}"), &error)),
-            Err(_) => {}
+    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+    let first = bound.map_err(|error| cannot_listen(&format!("127.0.0.1:{port}"), &error))?;
+    let port = first.local_addr().context("the socket has no address")?.port();
+    match TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await {
+        Ok(second) => Ok((port, vec![first, second])),
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            Err(cannot_listen(&format!("[::1]:{port}"), &error))
         }
+        // This machine has no IPv6.
+        Err(_) => Ok((port, vec![first])),
     }
 }
 

@@ -4,12 +4,11 @@
 //! It sends the requests that a user would send; the controller does the rest. The demo selects no pod to
 //! delete.
 
-mod expected_order;
-mod screen;
-
+use std::collections::BTreeSet;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use ordereddeployment_api::OrderedDeployment;
@@ -24,21 +23,20 @@ use crate::client::watch_cache::WatchCache;
 use crate::client::{Connection, DryRun};
 use crate::commands::resume::{ResumeTarget, resume};
 use crate::embedded::Embedded;
-use crate::view::overview::Overview;
+use crate::terminal::escape::terminal_text;
+use crate::terminal::style::Paint;
+use crate::terminal::table::wrapped;
+use crate::view::overview::{Overview, PodRow};
 use crate::view::phase::Phase;
-use expected_order::{DeletedPod, ExpectedOrder};
-pub(crate) use screen::Screen;
+use crate::view::tree::{self, Drawing};
 
 /// The manifest of the documentation, as a user applies it.
 const MANIFEST: &str = include_str!("../../../../docs/examples/web.yaml");
+const NAME: &str = "web";
 const NAMESPACE: &str = "default";
 const POOL: &str = "node.usage";
 /// A timeout that no step reaches.
 const STEP_TIMEOUT: Duration = Duration::from_secs(20);
-/// The priority of the two pods that are deleted first.
-const FIRST_PRIORITY: i32 = 5;
-/// The priority of the pod with the pause point.
-const PAUSE_POINT_PRIORITY: i32 = 3;
 /// The images of the two revisions.
 const OLD_IMAGE: &str = "nginx:1.28";
 const NEW_IMAGE: &str = "nginx:1.29";
@@ -52,9 +50,9 @@ on a terminal, otherwise without a prompt) and completes. The demo fails if a po
 pub(crate) struct Args {}
 
 pub(crate) async fn run(_: Args) -> Result<()> {
-    let screen = Screen::of_stdout();
+    let is_terminal = std::io::stdout().is_terminal();
     // Slow on a terminal, so that a user can watch it.
-    let (ready, shown) = if screen.is_terminal() { (1000, 3000) } else { (300, 0) };
+    let (ready, shown) = if is_terminal { (1000, 3000) } else { (300, 0) };
     let options = DemoOptions {
         config: Config {
             ready_delay: Duration::from_millis(ready),
@@ -63,10 +61,10 @@ pub(crate) async fn run(_: Args) -> Result<()> {
         },
         clock: Clock::system(),
         names: Names::random(),
-        before_change: Duration::from_millis(shown),
-        at_pause: Duration::from_millis(shown),
+        shown: Duration::from_millis(shown),
+        attended: is_terminal && std::io::stdin().is_terminal(),
     };
-    show(options, screen).await
+    show(options, Box::new(std::io::stdout()), Drawing::of_stdout("")).await
 }
 
 /// The speed and the clocks of the demo.
@@ -74,19 +72,26 @@ pub(crate) struct DemoOptions {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     pub(crate) names: Names,
-    /// How long to show the order before the image changes.
-    pub(crate) before_change: Duration,
-    /// How long to show the pause if no user can press Enter.
-    pub(crate) at_pause: Duration,
+    /// How long to show the order before the image changes, and the pause if no user can press Enter.
+    pub(crate) shown: Duration,
+    /// Whether a user can press Enter.
+    pub(crate) attended: bool,
 }
 
 /// Runs the demo. An error if the order of deletions is wrong.
-pub(crate) async fn show(options: DemoOptions, screen: Screen) -> Result<()> {
-    let DemoOptions { config, clock, names, before_change, at_pause } = options;
-    let pools: Vec<String> = config.nodes.iter().filter_map(|node| node.labels.get(POOL).cloned()).collect();
-    let mut cluster = Embedded::start(config).await?;
-    cluster.start_controller(clock.clone(), names)?;
-    let client = cluster.sandbox.connect("kubectl-ordered")?;
+pub(crate) async fn show(
+    options: DemoOptions,
+    out: Box<dyn Write + Send>,
+    drawing: Drawing<'static>,
+) -> Result<()> {
+    let DemoOptions { config, clock, names, shown, attended } = options;
+    let cluster = format!(
+        "A cluster in memory with {} nodes in two pools. Nothing outside it is changed.",
+        config.nodes.len()
+    );
+    let mut embedded = Embedded::start(config).await?;
+    embedded.start_controller(clock.clone(), names)?;
+    let client = embedded.sandbox.connect("kubectl-ordered")?;
     let connection = Connection {
         client: client.clone(),
         watching: client,
@@ -96,95 +101,93 @@ pub(crate) async fn show(options: DemoOptions, screen: Screen) -> Result<()> {
         dry_run: DryRun::None,
     };
     let scope = Scope { family: Family::Ordered, namespace: Some(NAMESPACE), name: None, selector: None };
-    let mut demo = Demo {
-        sandbox: &cluster.sandbox,
-        cache: WatchCache::start(&connection, scope).await?,
-        connection,
-        screen,
-        last: None,
-        deleted: Vec::new(),
-        events: Vec::new(),
-        name: String::new(),
-    };
-    demo.screen.introduce(&format!(
-        "A cluster in memory with {} nodes: {} in pool inference, {} in pool hybrid. Nothing outside it is \
-         changed.",
-        pools.len(),
-        pools.iter().filter(|pool| *pool == "inference").count(),
-        pools.iter().filter(|pool| *pool == "hybrid").count(),
-    ))?;
-    let done = demo.run(before_change, at_pause).await;
-    let printed = match &done {
-        Ok(result) => demo.screen.end(&demo.events, result),
-        Err(_) => Ok(()),
-    };
-    cluster.stop().await?;
-    done?;
-    printed
+    let cache = WatchCache::start(&connection, scope).await?;
+    let sandbox = &embedded.sandbox;
+    let mut demo =
+        Demo { sandbox, connection, cache, out, drawing, attended, last: None, deleted: Vec::new() };
+    demo.say(&cluster)?;
+    let done = demo.run(shown).await;
+    embedded.stop().await?;
+    done
 }
 
 struct Demo<'a> {
     sandbox: &'a Sandbox,
     connection: Connection,
     cache: WatchCache,
-    screen: Screen,
+    out: Box<dyn Write + Send>,
+    drawing: Drawing<'static>,
+    attended: bool,
     last: Option<Overview>,
-    deleted: Vec<DeletedPod>,
-    /// The deletions, the pause and the resume as text.
-    events: Vec<String>,
-    name: String,
+    /// The names of the pods that the rollout deleted.
+    deleted: Vec<String>,
 }
 
 impl Demo<'_> {
-    async fn run(&mut self, before_change: Duration, at_pause: Duration) -> Result<String> {
+    async fn run(&mut self, shown: Duration) -> Result<()> {
         self.apply().await?;
         let complete = |overview: &Overview| {
             overview.phase == Phase::Complete && overview.in_order().len() == count(overview.desired)
         };
         let ready = self.until("all pods to be available", complete).await?;
-        self.screen.say(&format!("{} pods of revision 1 are available.", ready.available))?;
+        self.say(&format!("{} pods of revision 1 are available.", ready.available))?;
 
         let expected = self.annotate(&ready).await?;
         let has_barrier = |overview: &Overview| {
-            overview.barrier.as_ref().is_some_and(|barrier| barrier.pod == expected.pause_point)
+            overview.barrier.as_ref().is_some_and(|barrier| expected[1].contains(&barrier.pod))
         };
         let ordered = self.until("the annotations", has_barrier).await?;
-        self.screen.say("The pods in deletion order:")?;
-        self.screen.print(&ordered)?;
-        tokio::time::sleep(before_change).await;
+        self.say("The pods in deletion order:")?;
+        self.print(&tree::render(&ordered, self.drawing))?;
+        tokio::time::sleep(shown).await;
 
         self.change_image().await?;
         let is_paused =
             |overview: &Overview| overview.hold.is_some() && overview.available >= overview.desired;
         let paused = self.until("the pause point", is_paused).await?;
         let Some(hold) = &paused.hold else { bail!("the rollout is not paused") };
-        let at_pause_point = self.deleted.len();
-        self.screen.say(&format!(
+        let at_pause = self.deleted.len();
+        self.say(&format!(
             "Paused at pause point {}: {} of {} pods are updated, {} are available.",
             hold.pod, paused.updated, paused.desired, paused.available
         ))?;
-        self.screen.print(&paused)?;
-        self.events.push(format!("    paused at pause point {}", hold.pod));
-        if !self.screen.confirm("Press Enter to resume the rollout.").await? {
-            tokio::time::sleep(at_pause).await;
+        self.print(&tree::render(&paused, self.drawing))?;
+        if self.attended {
+            self.say("Press Enter to resume the rollout.")?;
+            tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
+        } else {
+            tokio::time::sleep(shown).await;
         }
         self.observe().await?;
         let at_resume = self.deleted.len();
 
-        self.screen.command(&format!("kubectl ordered resume {} {}", self.name, hold.label()))?;
-        let output =
-            resume(&self.connection, &self.name, ResumeTarget::Hold(&hold.id), Some(STEP_TIMEOUT)).await?;
-        self.screen.say(output.lines().next().unwrap_or_default())?;
-        self.events.push(format!("    resumed {}", hold.id));
-        let desired = ready.desired;
-        let last = self
-            .until("the rollout to be complete", |overview| complete(overview) && overview.updated == desired)
-            .await?;
-        self.screen.say(&format!(
+        self.command(&format!("kubectl ordered resume {NAME} {}", hold.label()))?;
+        let target = ResumeTarget::Hold(&hold.id);
+        let output = resume(&self.connection, NAME, target, Some(STEP_TIMEOUT)).await?;
+        self.say(output.lines().next().unwrap_or_default())?;
+        let is_done = |overview: &Overview| complete(overview) && overview.updated == ready.desired;
+        let last = self.until("the rollout to be complete", is_done).await?;
+        self.say(&format!(
             "Complete: {} of {} pods are of revision {}.",
             last.updated, last.desired, last.revision
         ))?;
-        expected.check(&self.deleted, at_pause_point, at_resume)
+        let result = check(&expected, &self.deleted, at_pause, at_resume)?;
+        self.say(&self.drawing.style.paint(Paint::Good, &result))
+    }
+
+    fn print(&mut self, text: &str) -> Result<()> {
+        self.out.write_all(terminal_text(text).as_bytes())?;
+        Ok(self.out.flush()?)
+    }
+
+    /// Prints a command that a user would type. It is never wrapped, so that it can be copied.
+    fn command(&mut self, command: &str) -> Result<()> {
+        self.print(&format!("$ {command}\n"))
+    }
+
+    /// Prints an event.
+    fn say(&mut self, text: &str) -> Result<()> {
+        self.print(&format!("{}\n", wrapped(text, self.drawing.width, "    ").join("\n")))
     }
 
     /// Waits for the condition, and shows what happens meanwhile.
@@ -201,93 +204,107 @@ impl Demo<'_> {
         }
     }
 
-    /// Reads the state once, prints the deletions since the last time, and shows the tree.
+    /// Reads the state once, and prints the deletions since the last time.
     async fn observe(&mut self) -> Result<Overview> {
-        let state = self.connection.state(Family::Ordered, &self.name).await?;
+        let state = self.connection.state(Family::Ordered, NAME).await?;
         let overview = Overview::of(&state, POOL);
-        let known = self.deleted.len();
-        let deletions: Vec<String> = self
-            .sandbox
-            .requests()
-            .into_iter()
-            .filter(|request| {
-                request.verb == "delete"
-                    && request.plural == "pods"
-                    && request.user_agent.ends_with("/rollout")
-                    && request.code < 300
-            })
-            .filter_map(|request| request.name)
-            .collect();
-        for name in deletions.into_iter().skip(known) {
+        let requests = self.sandbox.requests().into_iter().filter(|request| {
+            request.verb == "delete"
+                && request.plural == "pods"
+                && request.user_agent.ends_with("/rollout")
+                && request.code < 300
+        });
+        let names = requests.filter_map(|request| request.name);
+        for name in names.skip(self.deleted.len()).collect::<Vec<_>>() {
             let row = self.last.as_ref().and_then(|last| last.pods().find(|row| row.name == name));
-            let deleted = DeletedPod::new(&name, row);
-            let event = format!("{:>2}. {deleted}", self.deleted.len() + 1);
-            self.screen.say(&event)?;
-            self.events.push(event);
-            self.deleted.push(deleted);
+            self.say(&format!("{:>2}. {}", self.deleted.len() + 1, deletion(&name, row)))?;
+            self.deleted.push(name);
         }
-        self.screen.show(&overview)?;
         self.last = Some(overview.clone());
         Ok(overview)
     }
 
     async fn apply(&mut self) -> Result<()> {
-        self.screen.command("kubectl apply -f docs/examples/web.yaml")?;
-        let manifest: Value = serde_saphyr::from_str(MANIFEST).context("the example is not valid YAML")?;
+        self.command("kubectl apply -f docs/examples/web.yaml")?;
         let deployment: OrderedDeployment =
-            serde_json::from_value(manifest).context("the example is invalid")?;
+            serde_saphyr::from_str(MANIFEST).context("the example is invalid")?;
         let api: Api<OrderedDeployment> = Api::namespaced(self.connection.client.clone(), NAMESPACE);
-        let created =
-            api.create(&PostParams::default(), &deployment).await.context("cannot apply the example")?;
-        self.name = created.metadata.name.unwrap_or_default();
+        api.create(&PostParams::default(), &deployment).await.context("cannot apply the example")?;
         Ok(())
     }
 
     /// Annotates the last pods of the order: two with priority 5, one with priority 3 and a pause point.
-    async fn annotate(&mut self, ready: &Overview) -> Result<ExpectedOrder> {
-        let mut last = ready.in_order();
-        last.reverse();
-        let [pause_point, second, first, ..] = last.as_slice() else { bail!("too few pods") };
+    /// Returns the pods in the order in which the rollout must delete them: the two, the one, the others. The
+    /// pods of each group have one priority and any order.
+    async fn annotate(&mut self, ready: &Overview) -> Result<[BTreeSet<String>; 3]> {
+        let mut names: Vec<&str> = ready.in_order().iter().map(|row| row.name.as_str()).collect();
+        names.reverse();
+        let [point, second, first, others @ ..] = names.as_slice() else { bail!("too few pods") };
         let pods: Api<PodView> = Api::namespaced(self.connection.client.clone(), NAMESPACE);
-        let mut annotate = async |name: &str, annotations: Value| -> Result<()> {
-            let written: Vec<String> = annotations
-                .as_object()
-                .into_iter()
-                .flatten()
-                .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-                .collect();
-            self.screen.command(&format!("kubectl annotate pod {name} {}", written.join(" ")))?;
-            let patch = json!({"metadata": {"annotations": annotations}});
-            pods.patch(name, &PatchParams::default(), &Patch::Merge(patch))
-                .await
-                .context("cannot annotate")?;
-            Ok(())
-        };
-        annotate(&first.name, json!({annotation::DELETE_PRIORITY: FIRST_PRIORITY.to_string()})).await?;
-        annotate(&second.name, json!({annotation::DELETE_PRIORITY: FIRST_PRIORITY.to_string()})).await?;
-        annotate(
-            &pause_point.name,
-            json!({annotation::DELETE_PRIORITY: PAUSE_POINT_PRIORITY.to_string(),
-                annotation::PAUSE_POINT: "before"}),
-        )
-        .await?;
-        let first = [&first.name, &second.name].map(Clone::clone).into();
-        let rest = last[3..].iter().map(|row| row.name.clone()).collect();
-        Ok(ExpectedOrder { first, pause_point: pause_point.name.clone(), rest })
+        for (pod, annotations) in [
+            (first, vec![(annotation::DELETE_PRIORITY, "5")]),
+            (second, vec![(annotation::DELETE_PRIORITY, "5")]),
+            (point, vec![(annotation::DELETE_PRIORITY, "3"), (annotation::PAUSE_POINT, "before")]),
+        ] {
+            let written: Vec<String> =
+                annotations.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            self.command(&format!("kubectl annotate pod {pod} {}", written.join(" ")))?;
+            let annotations: Value = annotations.into_iter().collect();
+            let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+            pods.patch(pod, &PatchParams::default(), &patch).await.context("cannot annotate")?;
+        }
+        let group = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Ok([group(&[*first, *second]), group(&[*point]), group(others)])
     }
 
     async fn change_image(&mut self) -> Result<()> {
-        self.screen.command(&format!(
-            "sed s/{OLD_IMAGE}/{NEW_IMAGE}/ docs/examples/web.yaml | kubectl apply -f -"
-        ))?;
+        self.command(&format!("sed s/{OLD_IMAGE}/{NEW_IMAGE}/ docs/examples/web.yaml | kubectl apply -f -"))?;
         let manifest: Value = serde_saphyr::from_str(&MANIFEST.replace(OLD_IMAGE, NEW_IMAGE))
             .context("the example is not valid YAML")?;
-        let patch = json!({"spec": manifest["spec"]});
+        let patch = Patch::Merge(json!({"spec": manifest["spec"]}));
         let api: Api<OrderedDeployment> = Api::namespaced(self.connection.client.clone(), NAMESPACE);
-        let patched = api.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        patched.context("cannot change the image")?;
+        api.patch(NAME, &PatchParams::default(), &patch).await.context("cannot change the image")?;
         Ok(())
     }
+}
+
+/// A deleted pod, with its last displayed details.
+fn deletion(name: &str, row: Option<&PodRow>) -> String {
+    let place = row.iter().flat_map(|row| [row.node.as_deref(), row.pool.as_deref()]).flatten();
+    let place = place.collect::<Vec<_>>().join(", ");
+    let why = row.and_then(|row| row.why.as_deref()).unwrap_or("not in the last overview");
+    format!("deleted {name} ({place}): {why}")
+}
+
+/// The result in one line, or an error that names the first difference. The rollout pauses after the first
+/// group; `at_pause` and `at_resume` are the numbers of deletions when it paused and when it was resumed.
+fn check(
+    groups: &[BTreeSet<String>; 3],
+    deleted: &[String],
+    at_pause: usize,
+    at_resume: usize,
+) -> Result<String> {
+    let first = groups[0].len();
+    ensure!(
+        at_pause == first && at_resume == first,
+        "wrong order: expected {first} deletions before the pause point, found {at_pause} when it was \
+         reached and {at_resume} when it was resumed"
+    );
+    let mut left = deleted;
+    for group in groups {
+        let (found, others) = left.split_at(group.len().min(left.len()));
+        let is_expected =
+            found.len() == group.len() && found.iter().cloned().collect::<BTreeSet<_>>() == *group;
+        ensure!(is_expected, "wrong order: expected the deletion of {group:?}, found {found:?}");
+        left = others;
+    }
+    ensure!(left.is_empty(), "wrong order: deleted {left:?} too");
+    Ok(format!(
+        "ok: {} pods were deleted in the expected order, {first} before the pause point and {} after the \
+         resume",
+        deleted.len(),
+        deleted.len() - first
+    ))
 }
 
 fn count(number: i32) -> usize {

@@ -3,9 +3,6 @@
 use std::io::IsTerminal;
 
 use anyhow::{Result, bail};
-use futures::StreamExt;
-use kube_runtime::watcher;
-use ordereddeployment_kubernetes::patient;
 use ordereddeployment_wire::Family;
 
 use crate::client::output::{self, Output};
@@ -34,9 +31,9 @@ all pods.
 WHY is the priority of a pod, then what parts it from the next one.
 deployment/web is a plain Deployment whose ReplicaSets ordered-controller-manager reconciles.
 A narrow terminal has fewer columns; `-o wide` shows all columns, including ages and restarts.
-`-w` shows a screen on a terminal: `r` resumes a rollout, `p` shows the plan, `/` filters the pods, `q` \
-quits. Elsewhere, and for a plain Deployment, it prints the trees again when they change. It ends when the \
-named object is deleted.")]
+`-w` with a name shows a screen on a terminal: `r` resumes a rollout, `p` shows the plan, `/` filters the \
+pods, `q` quits. Elsewhere, and for a plain Deployment, it prints the trees again when they change. It ends \
+when the named object is deleted.")]
 #[allow(clippy::struct_excessive_bools, reason = "one for each flag")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment, or deployment/NAME; the default is all OrderedDeployments in the
@@ -73,7 +70,16 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
             "-o {output} prints OrderedDeployments\nhint: `kubectl get deployment/{name} -o {output}{}`",
             connection.flags
         ),
-        (Some(output), _) => objects(&args, &connection, output).await,
+        (Some(output), _) if args.watch => bail!(
+            "-o {output} prints the objects once\nhint: `kubectl get od -w -o {output}{}` prints them again \
+             when they change",
+            connection.flags
+        ),
+        (Some(output), _) => {
+            let Scope { namespace, name, selector, .. } = scope(&args, &connection);
+            let found = output::read(&output::raw(&connection.client, namespace), name, selector).await?;
+            Ok(print_data(&output::text(&found, output)?)?)
+        }
         (None, _) if args.watch => watch(&args, &connection).await,
         (None, _) => once(&args, &connection).await,
     }
@@ -118,15 +124,15 @@ fn trees(all: &[ObservedState], args: &Args, connection: &Connection) -> String 
     trees.join("\n")
 }
 
-/// A screen on a terminal. On a pipe it prints the trees again when they change.
+/// A screen of one object on a terminal. Otherwise it prints the trees again when they change.
 async fn watch(args: &Args, connection: &Connection) -> Result<()> {
     let scope = scope(args, connection);
     let on_terminal = std::io::stdout().is_terminal()
         && std::io::stdin().is_terminal()
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-    if on_terminal && !args.summary && scope.family == Family::Ordered {
+    if let (true, Family::Ordered, Some(name)) = (on_terminal && !args.summary, scope.family, scope.name) {
         let options = screen::Options {
-            scope,
+            name,
             pool_label: &args.pool_label,
             wide: args.output == Some(Output::Wide),
             all: args.all,
@@ -151,44 +157,4 @@ async fn watch(args: &Args, connection: &Connection) -> Result<()> {
         }
         cache.changed().await?;
     }
-}
-
-/// Prints the objects; with `--watch` each one again when it changes, as kubectl does.
-async fn objects(args: &Args, connection: &Connection, output: Output) -> Result<()> {
-    let Scope { namespace, name, .. } = scope(args, connection);
-    let api = output::raw(&connection.client, namespace);
-    if !args.watch {
-        let found = output::read(&api, name, args.selector.as_deref()).await?;
-        return Ok(print_data(&output::text(&found, output)?)?);
-    }
-    // A read returns errors that a watch would only retry.
-    output::read(&api, name, args.selector.as_deref()).await?;
-    let config = watcher::Config::default();
-    let config = match name {
-        Some(name) => config.fields(&format!("metadata.name={name}")),
-        None => args.selector.iter().fold(config, |config, selector| config.labels(selector)),
-    };
-    let api = output::raw(&connection.watching, namespace);
-    let mut changes = patient("objects", || watcher(api.clone(), config.clone())).boxed();
-    // Whether a list contains an object: one that is deleted during a lost connection is only missing in the
-    // next list.
-    let mut is_listed = false;
-    while let Some(change) = changes.next().await {
-        let Ok(change) = change else { continue };
-        let is_deleted = match &change {
-            watcher::Event::Delete(_) => true,
-            watcher::Event::InitDone => !is_listed,
-            watcher::Event::Init | watcher::Event::InitApply(_) | watcher::Event::Apply(_) => false,
-        };
-        if let (Some(name), true) = (name, is_deleted) {
-            print_stderr(format!("{name} is deleted"));
-            return Ok(());
-        }
-        is_listed = matches!(change, watcher::Event::InitApply(_));
-        let (watcher::Event::Apply(object) | watcher::Event::InitApply(object)) = change else { continue };
-        let value = output::object(object)?;
-        let mark = if output == Output::Yaml { "---\n" } else { "" };
-        print_data(&format!("{mark}{}", output::text(&value, output)?))?;
-    }
-    Ok(())
 }

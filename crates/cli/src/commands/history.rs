@@ -45,57 +45,44 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     let connection = connect.connect().await?;
-    if let Some(output) = output::for_programs(args.output) {
-        print_data(&formatted(&connection, &args.name, args.revision, output).await?)?;
-        return Ok(());
+    let (output, number) = (output::for_programs(args.output), args.revision.filter(|number| *number > 0));
+    let text = history(&connection, &args.name, number, output, Style::of_stdout()).await?;
+    match (output, number) {
+        (None, None) => Ok(print(text)?),
+        _ => Ok(print_data(&text)?),
     }
-    let text = history(&connection, &args.name, args.revision, Style::of_stdout()).await?;
-    match args.revision.filter(|number| *number > 0) {
-        Some(_) => print_data(&text)?,
-        None => print(text)?,
-    }
-    Ok(())
 }
 
-/// The table, or the template of one revision.
-pub(crate) async fn history(
+/// The revisions and what happened, or the template of one revision; with a format, for programs.
+async fn history(
     connection: &Connection,
     name: &str,
-    revision: Option<i64>,
+    number: Option<i64>,
+    output: Option<Output>,
     style: Style,
 ) -> Result<String> {
-    let (found, revisions) = read(connection, name).await?;
-    match revision.filter(|number| *number > 0) {
-        None if revisions.is_empty() => Err(no_revision(name)),
-        None => {
-            let entries = found.status.and_then(|status| status.history).unwrap_or_default();
-            let revisions = table(&revisions, connection.clock.now(), style);
-            Ok(format!("{revisions}{}", events(&entries, style)))
-        }
-        Some(number) => template(named(&revisions, number, name)?, style),
-    }
-}
-
-async fn read(connection: &Connection, name: &str) -> Result<(OrderedDeployment, Vec<Revision>)> {
     let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let doing = format!("cannot read {name} in {}", connection.namespace);
     let found = api.get(name).await.map_err(|error| explain(error, &doing))?;
     let revisions = reader::revisions(connection, &found).await?;
-    Ok((found, revisions))
-}
-
-/// The revisions and what happened, or the template of one revision, for programs.
-async fn formatted(
-    connection: &Connection,
-    name: &str,
-    revision: Option<i64>,
-    output: Output,
-) -> Result<String> {
-    let (found, revisions) = read(connection, name).await?;
-    if let Some(number) = revision.filter(|number| *number > 0) {
-        let found = named(&revisions, number, name)?;
-        return output::data(&found.template.value(), output, (SETS, [found.set.as_str()]));
+    if let Some(number) = number {
+        let revision = named(&revisions, number, name)?;
+        return match output {
+            Some(output) => output::data(&revision.template.value(), output, (SETS, [revision.set.as_str()])),
+            None => template(revision, style),
+        };
     }
+    let events = found.status.and_then(|status| status.history).unwrap_or_default();
+    let Some(output) = output else {
+        if revisions.is_empty() {
+            return Err(no_revision(name));
+        }
+        return Ok(format!(
+            "{}{}",
+            table(&revisions, connection.clock.now(), style),
+            entries(&events, style)
+        ));
+    };
     let all = revisions.iter().map(|revision| {
         json!({
             "revision": revision.number, "current": revision.current, "set": revision.set,
@@ -104,7 +91,6 @@ async fn formatted(
             "images": images(&revision.template.value()),
         })
     });
-    let events = found.status.and_then(|status| status.history).unwrap_or_default();
     let value = json!({
         "name": name, "namespace": connection.namespace, "revisions": all.collect::<Vec<_>>(),
         "events": events,
@@ -142,7 +128,7 @@ fn table(revisions: &[Revision], now: Timestamp, style: Style) -> String {
 }
 
 /// The holds, resumes, aborts and retries, under a heading; nothing if there are none.
-fn events(entries: &[HistoryEntry], style: Style) -> String {
+fn entries(entries: &[HistoryEntry], style: Style) -> String {
     if entries.is_empty() {
         return String::new();
     }

@@ -218,26 +218,23 @@ async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) 
         return "note: no OrderedDeployment and no ReplicaSet controls it: the annotations have no effect"
             .to_owned();
     };
-    let moves = (pause.is_some() && pod.pod().facts.priority.is_none()).then(|| {
-        format!(
+    let mut lines = Vec::new();
+    if pause.is_some() && pod.pod().facts.priority.is_none() {
+        lines.push(format!(
             "note: it has no delete priority of its own, so its place can change until a rollout is there; \
              fix it with `kubectl ordered mark {} --priority N{flags}`",
             pod.name_any()
-        )
-    });
+        ));
+    }
     let found = owner(connection, pod, family).await;
     let name = found.as_ref().map_or_else(|| "NAME".to_owned(), |found| reference(family, found));
-    let next = match (&found, family) {
+    lines.push(match (&found, family) {
         (None, Family::Plain) => "note: its ReplicaSet has no Deployment, or cannot be read".to_owned(),
         _ => format!("`kubectl ordered order {name}{flags}` shows the order"),
-    };
-    let next = moves.into_iter().chain([next]).collect::<Vec<_>>().join("\n");
-    let Some(found) = found else { return next };
-    let Ok(state) = connection.state(family, &found).await else { return next };
-    let next = match &state.doubt {
-        Some(doubt) => format!("note: {doubt}\n{next}"),
-        None => next,
-    };
+    });
+    let Some(found) = found else { return lines.join("\n") };
+    let Ok(state) = connection.state(family, &found).await else { return lines.join("\n") };
+    lines.splice(0..0, state.doubt.iter().map(|doubt| format!("note: {doubt}")));
     let overview = Overview::of(&state, "");
     if let Some(hold) = &overview.hold
         && hold.declared.is_none()
@@ -249,24 +246,20 @@ async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) 
         );
     }
     let order = overview.in_order();
-    match order.iter().find(|row| Some(&*row.uid) == pod.metadata.uid.as_deref()) {
-        Some(row) => {
-            let place = row.place.unwrap_or(0);
-            let last = if pause == Some(Side::After) && place == order.len() {
-                "note: it is the last in the order: no rollout pauses after its last pod\n"
-            } else {
-                ""
-            };
-            format!("{name}: it is number {place} of {} in the order\n{last}{next}", order.len())
+    let row = order.iter().find(|row| Some(&*row.uid) == pod.metadata.uid.as_deref());
+    if let Some(place) = row.and_then(|row| row.place) {
+        if pause == Some(Side::After) && place == order.len() {
+            lines.insert(
+                0,
+                "note: it is the last in the order: no rollout pauses after its last pod".to_owned(),
+            );
         }
-        None if overview.is_rolling() => {
-            format!(
-                "{name}: it is of the current revision; the annotations take effect after this \
-                 rollout\n{next}"
-            )
-        }
-        None => next,
+        lines.insert(0, format!("{name}: it is number {place} of {} in the order", order.len()));
+    } else if overview.is_rolling() {
+        let place = "it is of the current revision; the annotations take effect after this rollout";
+        lines.insert(0, format!("{name}: {place}"));
     }
+    lines.join("\n")
 }
 
 /// The name of the deployment that controls the pod's set.

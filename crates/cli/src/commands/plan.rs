@@ -7,7 +7,6 @@ mod json;
 mod spec_change;
 mod text;
 mod timeline;
-mod unpredicted;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -138,11 +137,12 @@ fn read_manifest(path: &std::path::Path) -> Result<Value> {
     spec_change::manifest(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// Parses a duration, which may be 0.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if text == "0" || text == "0s" {
         return Ok(Duration::ZERO);
     }
-    parse_pause_duration(text).ok_or_else(|| "give a duration such as 30s or 5m".to_owned())
+    parse_pause_duration(text).ok_or_else(|| "give a duration such as 30s, 5m or 500ms".to_owned())
 }
 
 #[cfg(test)]

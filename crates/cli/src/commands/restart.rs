@@ -6,9 +6,8 @@ use ordereddeployment_wire::Family;
 use serde_json::{Value, json};
 
 use crate::client::{ConnectArgs, Connection, Target};
-use crate::commands::template_change::{self, TemplateChange};
+use crate::commands::template_change::TemplateChange;
 use crate::terminal::escape::print_line;
-use crate::view::pause_points;
 
 /// The annotation of `kubectl rollout restart`.
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
@@ -42,16 +41,7 @@ pub(crate) async fn restart(connection: &Connection, name: &str) -> Result<Strin
     let doing = format!("cannot restart {name} in {}", connection.namespace);
     let change = TemplateChange { state: &state, name, template, annotation: None, doing: &doing };
     change.refuse_if_paused(&connection.flags)?;
-    let points = change.pause_points();
-    change.write(connection).await?;
-    let points_listed = pause_points::describe(&points);
-    if connection.dry_run.is_dry() {
-        return Ok(format!("{name}: would be restarted{}\n{points_listed}", connection.dry_run.note()));
-    }
-    Ok(format!(
-        "{name}: restarted\n{points_listed}\n{}",
-        template_change::next_command(name, &connection.flags, &points)
-    ))
+    change.apply(connection, "restarted", "would be restarted").await
 }
 
 fn annotate(template: &mut Value, now: &str) {

@@ -1,12 +1,12 @@
 //! `resume`: requests that the controller passes a pause point. It writes `status.resumeRequested` and waits
 //! for the controller.
 
-mod confirm;
 mod plain;
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use kube::Api;
 use ordereddeployment_api::names::{ALL_POINTS, condition, reason};
 use ordereddeployment_api::{Blocked, ConditionStatus, Hold, OrderedDeploymentSpec, OrderedDeploymentStatus};
@@ -17,8 +17,9 @@ use crate::client::{
     ConnectArgs, Connection, DryRunArgs, OfEither, Timeout, object_name, of_either, timeout,
 };
 use crate::commands::request::{StatusRequest, next_command};
-use crate::terminal::escape::print_line;
+use crate::terminal::escape::{print_line, print_stderr};
 use crate::view::declared;
+use crate::view::overview::images;
 use crate::view::phase::{aborted, blocked, pause_point, suspended_revision};
 
 /// Resume a rollout that is paused at a pause point
@@ -69,37 +70,44 @@ pub(crate) enum ResumeTarget<'a> {
     Current,
     /// The pause point with that id.
     Hold(&'a str),
-    /// All pause points of this rollout.
-    All,
-    /// All pause points of the rollout to this revision, which a page has shown.
-    AllOf(i64),
+    /// All pause points of this rollout; with a revision, if it is the one that a page has shown.
+    All(Option<i64>),
 }
 
 pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     let connection = connect.connect().await?.with(args.dry_run);
     let OfEither { family, name } = &args.name;
-    let id = match (args.hold.clone(), &args.point, family) {
-        _ if args.all => None,
-        (Some(id), ..) => Some(id),
-        (None, point, Family::Ordered) => {
-            let found = StatusRequest::new(&connection, name, "resume").read(None).await?;
-            match point {
-                Some(point) => Some(id_of(name, point, &found.status.unwrap_or_default())?),
-                None => confirm::confirmed(name, &found, connection.flags.as_str(), args.yes).await?,
-            }
-        }
-        (None, point, Family::Plain) => plain::chosen(&connection, name, point.as_deref(), args.yes).await?,
-    };
+    if *family == Family::Plain {
+        let point = args.hold.as_deref().or(args.point.as_deref());
+        return Ok(print_line(plain::resume(&connection, name, point, args.all, args.yes).await?)?);
+    }
+    let id = if args.all { None } else { chosen(&args, &connection).await? };
     let target = match &id {
-        _ if args.all => ResumeTarget::All,
+        _ if args.all => ResumeTarget::All(None),
         Some(id) => ResumeTarget::Hold(id),
         None => ResumeTarget::Current,
     };
-    let text = match family {
-        Family::Ordered => resume(&connection, name, target, args.timeout.0).await?,
-        Family::Plain => plain::resume(&connection, name, id.as_deref(), args.all).await?,
-    };
-    Ok(print_line(text)?)
+    Ok(print_line(resume(&connection, name, target, args.timeout.0).await?)?)
+}
+
+/// The id of the pause point to pass: the requested one, or the one at which the object is paused, once the
+/// user has seen it. `None`: it is not paused.
+async fn chosen(args: &Args, connection: &Connection) -> Result<Option<String>> {
+    if args.hold.is_some() {
+        return Ok(args.hold.clone());
+    }
+    let name = &args.name.name;
+    let found = StatusRequest::new(connection, name, "resume").read(None).await?;
+    let (spec, status) = (found.spec, found.status.unwrap_or_default());
+    if let Some(point) = &args.point {
+        return id_of(name, point, &status).map(Some);
+    }
+    let Some(hold) = status.hold else { return Ok(None) };
+    let template = images(&spec.template.value()).join(", ");
+    let updated = status.updated_replicas.unwrap_or(0);
+    let pods = format!("{updated} of {} pods are of the new template ({template})", spec.replicas);
+    confirm(name, &hold, &pods, &connection.flags, args.yes).await?;
+    Ok(Some(hold.id))
 }
 
 /// The id of the point of this name: of the hold, or of a point that is ahead or passed.
@@ -128,39 +136,35 @@ pub(crate) async fn resume(
     target: ResumeTarget<'_>,
     limit: Option<Duration>,
 ) -> Result<String> {
-    let Connection { client, namespace, flags, .. } = connection;
+    let flags = &connection.flags;
     let ask = StatusRequest::new(connection, name, "resume");
-    let seen = if let ResumeTarget::AllOf(revision) = target { Some(revision) } else { None };
+    let seen = if let ResumeTarget::All(seen) = target { seen } else { None };
     let found = ask.read(seen).await?;
     let (spec, status) = (found.spec, found.status.unwrap_or_default());
     let point = match target {
         ResumeTarget::Hold(id) if status.hold.as_ref().is_none_or(|hold| hold.id != id) => {
-            match requested_declared(id, &spec, &status) {
-                Some(declared) => Some(declared),
-                None => pod_of(id, client, namespace).await?.map(Box::new).map(RequestedPoint::Pod),
-            }
+            let (label, _) = id.rsplit_once('@').unwrap_or((id, ""));
+            let exists = is_declared(id, &spec, &status) || pod_exists(id, label, connection).await?;
+            exists.then_some(label)
         }
         _ => None,
     };
-    let request =
-        request((name, flags), &status, target, point.as_ref()).map_err(|error| match &status.hold {
-            None if spec.paused && aborted(&status).is_none() => anyhow!(
-                "{name} is not paused at a pause point, but by spec.paused\nhint: continue with `kubectl \
+    let request = request((name, flags), &status, target, point).map_err(|error| match &status.hold {
+        None if spec.paused && aborted(&status).is_none() => anyhow!(
+            "{name} is not paused at a pause point, but by spec.paused\nhint: continue with `kubectl \
                  ordered unpause {name}{flags}`"
-            ),
-            _ => error,
-        });
-    let id = match request? {
-        ResumeRequest::AlreadyPassed(id) => {
-            let how = if point.is_none() { ": its pod is deleted" } else { "" };
-            let next = next_command((name, flags), status.hold.as_ref(), spec.paused);
-            return Ok(format!("{name}: {id} is already passed{how}\n{next}"));
-        }
-        ResumeRequest::Write(id) => id,
-    };
+        ),
+        _ => error,
+    });
+    let (id, is_passed) = request?;
+    if is_passed {
+        let how = if point.is_none() { ": its pod is deleted" } else { "" };
+        let next = next_command((name, flags), status.hold.as_ref(), spec.paused);
+        return Ok(format!("{name}: {id} is already passed{how}\n{next}"));
+    }
     let what = format!("resume of {}", named(&id));
-    let result = |after: &_, paused| {
-        let ignored = point.as_ref().is_some_and(|point| !point.is_passed(after));
+    let result = |after: &OrderedDeploymentStatus, paused| {
+        let ignored = point.is_some_and(|label| !after.has_passed(label));
         if is_blocked_at(&status, &id) && ignored {
             bail!(
                 "{name}: the controller ignored the request for {id}: the rollout is no longer blocked \
@@ -172,71 +176,29 @@ pub(crate) async fn resume(
     ask.send(&what, ("resumeRequested", id.as_str().into()), limit, result).await
 }
 
-/// The id that a resume of this target writes; else why there is nothing to resume.
-pub(crate) fn resumable(
-    object: (&str, &str),
-    status: &OrderedDeploymentStatus,
-    target: ResumeTarget<'_>,
-) -> Result<String> {
-    match request(object, status, target, None)? {
-        ResumeRequest::Write(id) | ResumeRequest::AlreadyPassed(id) => Ok(id),
-    }
+/// Whether the id is that of a declared pause point: in the spec, or one that this rollout has passed.
+fn is_declared(id: &str, spec: &OrderedDeploymentSpec, status: &OrderedDeploymentStatus) -> bool {
+    id.rsplit_once('@')
+        .is_some_and(|(label, _)| status.passed_by(id).is_some() || declared::find(spec, label).is_some())
 }
 
-/// A requested pause point that is not the current one.
-#[derive(Clone, Debug)]
-enum RequestedPoint {
-    /// That of a pod that exists.
-    Pod(Box<PodView>),
-    /// A declared one.
-    Declared(String),
-}
-
-impl RequestedPoint {
-    fn is_passed(&self, status: &OrderedDeploymentStatus) -> bool {
-        match self {
-            Self::Pod(pod) => pod.metadata.name.as_deref().is_some_and(|name| status.has_passed(name)),
-            Self::Declared(label) => status.has_passed(label),
-        }
-    }
-}
-
-/// The declared pause point of an id, if it names one: in the spec, or one that this rollout has passed.
-fn requested_declared(
-    id: &str,
-    spec: &OrderedDeploymentSpec,
-    status: &OrderedDeploymentStatus,
-) -> Option<RequestedPoint> {
-    let (label, _) = id.rsplit_once('@')?;
-    let is_passed = status.passed_by(id).is_some();
-    (is_passed || declared::find(spec, label).is_some()).then(|| RequestedPoint::Declared(label.to_owned()))
-}
-
-/// The pod of an id, if it exists.
-async fn pod_of(id: &str, client: &kube::Client, namespace: &str) -> Result<Option<PodView>> {
-    let pod = id.rsplit_once('@').map_or(id, |(pod, _)| pod);
+/// Whether the pod of an id exists.
+async fn pod_exists(id: &str, pod: &str, connection: &Connection) -> Result<bool> {
     let pod = object_name(pod).map_err(|error| anyhow!("{id:?} is not the id of a pause point: {error}"))?;
-    let pods: Api<PodView> = Api::namespaced(client.clone(), namespace);
+    let pods: Api<PodView> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let found = pods.get_opt(&pod).await;
-    found.map_err(|error| explain(error, &format!("cannot check whether {id} is passed")))
+    let found = found.map_err(|error| explain(error, &format!("cannot check whether {id} is passed")))?;
+    Ok(found.is_some())
 }
 
-/// The request to write.
-#[derive(Debug, PartialEq, Eq)]
-enum ResumeRequest {
-    /// Write this id.
-    Write(String),
-    /// Write nothing: this pause point is passed.
-    AlreadyPassed(String),
-}
-
-/// The request for that target. `point` is the requested pause point, if it is declared or its pod exists.
-fn request(
+/// The id to write for that target, and whether that pause point is passed already; else why there is nothing
+/// to resume. `point` is the name of the requested pause point, if it is declared or its pod exists.
+pub(crate) fn request(
     (name, flags): (&str, &str),
     status: &OrderedDeploymentStatus,
     target: ResumeTarget<'_>,
-    point: Option<&RequestedPoint>,
-) -> Result<ResumeRequest> {
+    point: Option<&str>,
+) -> Result<(String, bool)> {
     let hold = status.hold.as_ref();
     if aborted(status).is_some() {
         bail!(
@@ -262,21 +224,21 @@ fn request(
             if let Some((blocked, message)) = blocked(status) {
                 return Err(blocked_error((name, flags), blocked, message));
             }
-            Ok(ResumeRequest::Write(hold.ok_or_else(not_paused)?.id.clone()))
+            Ok((hold.ok_or_else(not_paused)?.id.clone(), false))
         }
-        ResumeTarget::All | ResumeTarget::AllOf(_) => {
+        ResumeTarget::All(_) => {
             let rollout = status.rollout.as_ref().ok_or_else(not_paused)?;
             let complete = status.condition(condition::COMPLETE);
             let is_complete = complete.is_none_or(|found| found.status == ConditionStatus::True);
             if hold.is_none() && suspended_revision(status).is_none() && is_complete {
                 return Err(not_paused());
             }
-            Ok(ResumeRequest::Write(format!("{ALL_POINTS}@{}", rollout.revision)))
+            Ok((format!("{ALL_POINTS}@{}", rollout.revision), false))
         }
         ResumeTarget::Hold(id) => match hold {
-            Some(hold) if hold.id == id => Ok(ResumeRequest::Write(id.to_owned())),
-            _ if is_blocked_at(status, id) => Ok(ResumeRequest::Write(id.to_owned())),
-            _ if is_passed(name, id, status, point) => Ok(ResumeRequest::AlreadyPassed(id.to_owned())),
+            Some(hold) if hold.id == id => Ok((id.to_owned(), false)),
+            _ if is_blocked_at(status, id) => Ok((id.to_owned(), false)),
+            _ if is_passed(name, id, status, point) => Ok((id.to_owned(), true)),
             Some(hold) => bail!(
                 "{name} is not paused at {id}, but at {}\nhint: pass that one with `kubectl ordered resume \
                  {name} {}{flags}`",
@@ -303,7 +265,7 @@ fn blocked_error((name, flags): (&str, &str), blocked: &Blocked, message: &str) 
 }
 
 /// Whether the current rollout has passed that pause point: the status says so, or its pod is deleted.
-fn is_passed(name: &str, id: &str, status: &OrderedDeploymentStatus, point: Option<&RequestedPoint>) -> bool {
+fn is_passed(name: &str, id: &str, status: &OrderedDeploymentStatus, point: Option<&str>) -> bool {
     let Some((pod_name, revision)) = id.rsplit_once('@') else { return false };
     if status.rollout.as_ref().is_none_or(|rollout| rollout.revision.to_string() != revision) {
         return false;
@@ -313,10 +275,33 @@ fn is_passed(name: &str, id: &str, status: &OrderedDeploymentStatus, point: Opti
         return false;
     }
     match point {
-        Some(point) => point.is_passed(status),
+        Some(label) => status.has_passed(label),
         // Names of pods are not reused.
         None => pod_name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-')),
     }
+}
+
+/// Shows the pause point, and asks whether to pass it.
+async fn confirm(name: &str, hold: &Hold, pods: &str, flags: &str, yes: bool) -> Result<()> {
+    let shown = format!("{name} is paused at {} since {}: {pods}", pause_point(hold), hold.since.0);
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        bail!(
+            "{shown}\nhint: name the pause point that you mean: `kubectl ordered resume {name} {}{flags}`",
+            hold.label()
+        );
+    }
+    print_stderr(format_args!("{shown}\n"));
+    if yes {
+        return Ok(());
+    }
+    print_stderr(format_args!("Pass it? [y/N] "));
+    let mut answer = String::new();
+    let read = tokio::task::spawn_blocking(move || std::io::stdin().read_line(&mut answer).map(|_| answer));
+    let answer = read.await?.context("cannot read the answer")?;
+    if !matches!(answer.trim(), "y" | "Y" | "yes") {
+        bail!("nothing was changed");
+    }
+    Ok(())
 }
 
 /// The result of the request, and the next command.

@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::client::{ConnectArgs, Timeout};
+use crate::commands::plan::duration;
 use crate::embedded::Embedded;
 use crate::terminal::escape::print;
 use crate::terminal::style::has_colors_on_stderr;
@@ -52,10 +53,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RESOURCE=DURATION", value_parser = watch_delay)]
     watch_delay: Vec<(String, Duration)>,
     /// The time from scheduling a pod until it is ready
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = delay)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
     ready_delay: Duration,
     /// The time from deleting a pod until it is removed
-    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = delay)]
+    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration)]
     termination_delay: Duration,
     /// The number of nodes, half of them in the pool `inference` and half in `hybrid`
     #[arg(long, value_name = "N", default_value_t = 6,
@@ -178,20 +179,12 @@ fn write_secret(path: &Path, text: &str) -> Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn delay(text: &str) -> Result<Duration, String> {
-    if matches!(text, "0" | "0s") {
-        return Ok(Duration::ZERO);
-    }
-    ordereddeployment_api::parse_pause_duration(text)
-        .ok_or_else(|| "give a duration such as 2s or 500ms".to_owned())
-}
-
 fn watch_delay(text: &str) -> Result<(String, Duration), String> {
     let (plural, time) = text.split_once('=').ok_or("give a resource and a duration, such as pods=2s")?;
     if plural.is_empty() || !plural.chars().all(|c| c.is_ascii_lowercase()) {
         return Err("name the resource in the plural, such as pods".to_owned());
     }
-    Ok((plural.to_owned(), delay(time)?))
+    Ok((plural.to_owned(), duration(time)?))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use crossterm::event::{Event, EventStream, KeyEventKind};
 use futures::StreamExt;
+use ordereddeployment_wire::Family;
 use ratatui::DefaultTerminal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -22,7 +23,6 @@ use crate::commands::resume::{ResumeTarget, resume};
 use crate::terminal::style::Style;
 use crate::terminal::table::text_of;
 use crate::view::overview::Overview;
-use crate::view::state::ObservedState;
 use crate::view::tree::{self, Drawing, Fold};
 use view::{Done, Effect, Link, View};
 
@@ -34,15 +34,17 @@ const SENDING: Duration = Duration::from_secs(5);
 const RESUME: Duration = Duration::from_secs(30);
 
 pub(crate) struct Options<'a> {
-    pub(crate) scope: Scope<'a>,
+    pub(crate) name: &'a str,
     pub(crate) pool_label: &'a str,
     pub(crate) wide: bool,
     pub(crate) all: bool,
 }
 
-/// Shows the screen until the user ends it, or the named object is deleted. Prints the last state then.
+/// Shows the screen until the user ends it, or the object is deleted. Returns the text that stays.
 pub(crate) async fn run(connection: &Connection, options: Options<'_>) -> Result<String> {
-    let mut cache = WatchCache::start(connection, options.scope).await?;
+    let namespace = Some(connection.namespace.as_str());
+    let scope = Scope { family: Family::Ordered, namespace, name: Some(options.name), selector: None };
+    let mut cache = WatchCache::start(connection, scope).await?;
     let mut stop = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut hang_up = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
     let mut terminal =
@@ -67,17 +69,14 @@ async fn show(
     options: &Options<'_>,
     tasks: &mut JoinSet<()>,
 ) -> Result<String> {
-    let mut view = View::new(options.scope.name.is_some(), options.all);
+    let name = options.name;
+    let mut view = View::new(options.all);
     let mut keys = EventStream::new();
     let (sender, mut results) = mpsc::unbounded_channel();
     loop {
         let now = connection.clock.now();
-        let states = cache.states(now);
-        if let (Some(name), true) = (options.scope.name, states.is_empty()) {
-            return Ok(format!("{name} is deleted\n"));
-        }
-        let overviews: Vec<Overview> =
-            states.iter().map(|state| Overview::of(state, options.pool_label)).collect();
+        let Some(state) = cache.states(now).pop() else { return Ok(format!("{name} is deleted\n")) };
+        let overview = Overview::of(&state, options.pool_label);
         let link = Link { lost: cache.lost(), now };
         terminal.draw(|frame| {
             let area = frame.area();
@@ -89,24 +88,24 @@ async fn show(
                 wide: options.wide,
                 fold: Fold::default(),
             };
-            let page = view.page(&overviews, link, drawing, usize::from(area.height));
+            let page = view.page(&overview, link, drawing, usize::from(area.height));
             paint::draw(frame, &page);
         })?;
         tokio::select! {
             changed = cache.changed() => drop(changed?),
             Some(done) = results.recv() => view.done(done),
             event = keys.next() => {
-                let Some(event) = event else { return Ok(last(&overviews, connection)) };
+                let Some(event) = event else { return Ok(last(&overview, connection)) };
                 let Event::Key(key) = event? else { continue };
                 if key.kind == KeyEventKind::Release {
                     continue;
                 }
-                match view.key(key, &overviews) {
+                match view.key(key, &overview) {
                     Effect::None => {}
-                    Effect::Quit => return Ok(last(&overviews, connection)),
-                    Effect::Resume { namespace, name, id } => {
-                        let connection = in_namespace(connection, namespace);
-                        let sender = sender.clone();
+                    Effect::Quit => return Ok(last(&overview, connection)),
+                    Effect::Resume(id) => {
+                        let (connection, sender) = (connection.clone(), sender.clone());
+                        let name = name.to_owned();
                         tasks.spawn(async move {
                             let done = resume(&connection, &name, ResumeTarget::Hold(&id),
                                 Some(RESUME)).await;
@@ -115,10 +114,8 @@ async fn show(
                             let _ = sender.send(Done::Message(text));
                         });
                     }
-                    Effect::Plan { namespace, name } => {
-                        let Some(state) = find(&states, &namespace, &name) else { continue };
-                        let connection = in_namespace(connection, namespace);
-                        let sender = sender.clone();
+                    Effect::Plan => {
+                        let (connection, sender) = (connection.clone(), sender.clone());
                         let width = terminal.size().map(|size| usize::from(size.width)).ok();
                         tokio::spawn(async move {
                             let drawing = Drawing { width, ..Drawing::of_stdout(&connection.flags) };
@@ -137,20 +134,6 @@ async fn show(
 }
 
 /// The state that stays on the terminal.
-fn last(overviews: &[Overview], connection: &Connection) -> String {
-    let drawing = Drawing::of_stdout(&connection.flags);
-    let summaries = overviews.iter().flat_map(|overview| tree::summary(overview, drawing));
-    text_of(&summaries.collect::<Vec<_>>())
-}
-
-fn in_namespace(connection: &Connection, namespace: String) -> Connection {
-    Connection { namespace, ..connection.clone() }
-}
-
-fn find(states: &[ObservedState], namespace: &str, name: &str) -> Option<ObservedState> {
-    let is_it = |state: &&ObservedState| {
-        let metadata = &state.deployment.metadata;
-        metadata.namespace.as_deref() == Some(namespace) && metadata.name.as_deref() == Some(name)
-    };
-    states.iter().find(is_it).cloned()
+fn last(overview: &Overview, connection: &Connection) -> String {
+    text_of(&tree::summary(overview, Drawing::of_stdout(&connection.flags)))
 }

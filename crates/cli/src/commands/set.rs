@@ -5,9 +5,8 @@ use ordereddeployment_wire::Family;
 use serde_json::Value;
 
 use crate::client::{ConnectArgs, Connection, Target};
-use crate::commands::template_change::{self, TemplateChange};
+use crate::commands::template_change::TemplateChange;
 use crate::terminal::escape::print_line;
-use crate::view::pause_points;
 
 /// Change the template, as `kubectl set` does
 #[derive(Debug, clap::Args)]
@@ -76,19 +75,8 @@ pub(crate) async fn set_image(
     }
     let template = ordereddeployment_api::Template::new(&template);
     let change = TemplateChange { state: &state, name, template, annotation: None, doing: &doing };
-    let points = change.pause_points();
-    change.write(connection).await?;
-    let (changed, listed) = (changed.join(", "), pause_points::describe(&points));
-    if connection.dry_run.is_dry() {
-        return Ok(format!("{name}: would change {changed}{}\n{listed}", connection.dry_run.note()));
-    }
-    let next = if state.deployment.spec.paused {
-        let flags = &connection.flags;
-        format!("it is paused (spec.paused): start the rollout with `kubectl ordered unpause {name}{flags}`")
-    } else {
-        template_change::next_command(name, &connection.flags, &points)
-    };
-    Ok(format!("{name}: {changed}\n{listed}\n{next}"))
+    let changed = changed.join(", ");
+    change.apply(connection, &changed, &format!("would change {changed}")).await
 }
 
 /// Writes the images into the template. Returns the changes as text. `of` has the containers, for the error.

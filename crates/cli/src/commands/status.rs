@@ -10,11 +10,10 @@ use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_wire::Family;
 
 use crate::client::explain::explain;
-use crate::client::output::{self, Output};
 use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};
 use crate::commands::list::waiting;
 use crate::exit::Exit;
-use crate::terminal::escape::{escaped, print, print_data, print_line, print_stderr};
+use crate::terminal::escape::{escaped, print, print_line, print_stderr};
 use crate::view::declared::of_hold;
 use crate::view::pause_points::{left, on_pods};
 use crate::view::phase::{Phase, pause_point, rolled_back, side, suspended};
@@ -53,9 +52,6 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true,
         default_missing_value = "true", hide_default_value = true, action = clap::ArgAction::Set)]
     watch: bool,
-    /// Print the object at the end instead of lines, in this format
-    #[arg(short, long, value_name = "FORMAT")]
-    output: Option<Output>,
 }
 
 /// The state to wait for. The variants have no doc comments, because clap would print them in the help.
@@ -67,34 +63,24 @@ pub(crate) enum Until {
 
 pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<Exit> {
     let connection = connect.connect().await?;
-    let exit = waited(&args, &connection).await?;
-    if let Some(output) = output::for_programs(args.output) {
-        let api = output::raw(&connection.client, Some(&connection.namespace));
-        print_data(&output::text(&output::read(&api, Some(&args.name), None).await?, output)?)?;
-    }
-    Ok(exit)
-}
-
-async fn waited(args: &Args, connection: &Connection) -> Result<Exit> {
     let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let doing = format!("cannot read {} in {}", args.name, connection.namespace);
     // A read returns errors that a watch would only retry: not found, forbidden, no server.
     let first = api.get(&args.name).await.map_err(|error| explain(error, &doing))?;
-    let mut printer =
-        StatusPrinter { silent: output::for_programs(args.output).is_some(), ..StatusPrinter::default() };
+    let mut printer = StatusPrinter::default();
     if let Some(exit) = printer.print(&first, args.until, &connection.flags)? {
-        return ended(args, connection, exit).await;
+        return ended(&args, &connection, exit).await;
     }
     if !args.watch {
-        print_waiting(args, connection).await?;
+        print_waiting(&args, &connection).await?;
         return Ok(Exit::TimedOut);
     }
-    let waiting = wait(&connection.watching, &connection.namespace, args, &connection.flags, &mut printer);
+    let waiting = wait(&connection.watching, &connection.namespace, &args, &connection.flags, &mut printer);
     let Timeout(limit) = args.timeout;
     if let Ok(done) = tokio::time::timeout(limit.unwrap_or(Duration::MAX), waiting).await {
-        return ended(args, connection, done?).await;
+        return ended(&args, &connection, done?).await;
     }
-    print_waiting(args, connection).await?;
+    print_waiting(&args, &connection).await?;
     print_stderr(format_args!(
         "error: {}: timed out waiting for the rollout\nhint: see `kubectl ordered get {}{}`",
         args.name, args.name, connection.flags
@@ -106,9 +92,7 @@ async fn waited(args: &Args, connection: &Connection) -> Result<Exit> {
 async fn print_waiting(args: &Args, connection: &Connection) -> Result<()> {
     let pods = Api::namespaced(connection.client.clone(), &connection.namespace);
     let key = (connection.namespace.clone(), args.name.clone());
-    if output::for_programs(args.output).is_none()
-        && let Some(why) = waiting(&pods).await.get(&key)
-    {
+    if let Some(why) = waiting(&pods).await.get(&key) {
         print(format_args!("note: a pod does not run: {}\n", escaped(why)))?;
     }
     Ok(())
@@ -116,9 +100,7 @@ async fn print_waiting(args: &Args, connection: &Connection) -> Result<()> {
 
 /// The end of the wait. If the rollout is complete, it names the pause points that are left on pods.
 async fn ended(args: &Args, connection: &Connection, exit: Exit) -> Result<Exit> {
-    if output::for_programs(args.output).is_none()
-        && let Some(note) = points_left(&args.name, connection).await
-    {
+    if let Some(note) = points_left(&args.name, connection).await {
         print(format_args!("note: {}\n", escaped(&note)))?;
     }
     Ok(exit)
@@ -164,8 +146,6 @@ async fn wait(
 #[derive(Debug, Default)]
 struct StatusPrinter {
     last: String,
-    /// Whether nothing is printed.
-    silent: bool,
 }
 
 impl StatusPrinter {
@@ -177,7 +157,7 @@ impl StatusPrinter {
         flags: &str,
     ) -> Result<Option<Exit>> {
         let (exit, line) = evaluate(found, until, flags);
-        if line != self.last && !self.silent {
+        if line != self.last {
             print_line(escaped(&line))?;
             self.last = line;
         }

@@ -43,6 +43,25 @@ impl TemplateChange<'_> {
         Ok(())
     }
 
+    /// Writes the change. Returns the result: what is done, or would be, then the pause points, then the next
+    /// command.
+    pub(crate) async fn apply(&self, connection: &Connection, done: &str, would: &str) -> Result<String> {
+        let points = self.pause_points();
+        self.write(connection).await?;
+        let (name, flags, listed) = (self.name, &connection.flags, pause_points::describe(&points));
+        if connection.dry_run.is_dry() {
+            return Ok(format!("{name}: {would}{}\n{listed}", connection.dry_run.note()));
+        }
+        let next = if self.state.deployment.spec.paused {
+            format!(
+                "it is paused (spec.paused): start the rollout with `kubectl ordered unpause {name}{flags}`"
+            )
+        } else {
+            next_command(name, flags, &points)
+        };
+        Ok(format!("{name}: {done}\n{listed}\n{next}"))
+    }
+
     /// Writes the change and returns the updated object; `None` if no write is sent.
     pub(crate) async fn write(&self, connection: &Connection) -> Result<Option<OrderedDeployment>> {
         if !connection.dry_run.sends() {

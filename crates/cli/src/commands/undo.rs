@@ -101,7 +101,7 @@ pub(crate) async fn undo(connection: &Connection, name: &str, options: UndoOptio
     let passing = async {
         let generation = written.and_then(|written| written.metadata.generation);
         wait_for_start(connection, name, generation.unwrap_or(0)).await?;
-        resume(connection, name, ResumeTarget::All, Some(Duration::MAX)).await
+        resume(connection, name, ResumeTarget::All(None), Some(Duration::MAX)).await
     };
     let passed = tokio::time::timeout(limit, passing).await.map_err(|_| {
         ExitError::timed_out(format!(

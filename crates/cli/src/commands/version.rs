@@ -1,15 +1,13 @@
 //! `version`: prints the versions of this program, the controller and the CRDs, and how they differ.
 //! Read-only.
 
-use std::collections::BTreeSet;
-
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::crds;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::client::{ConnectArgs, Connection};
 use crate::terminal::escape::{escaped, print, print_line, print_stderr};
@@ -94,7 +92,8 @@ fn controllers(found: &[Deployment]) -> String {
 fn compared(own: &CustomResourceDefinition, found: kube::Result<Option<CustomResourceDefinition>>) -> String {
     match found {
         Ok(Some(found)) => {
-            let lacks = lacking(&fields(&found), &fields(own));
+            let (mut lacks, own) = (Vec::new(), schema(own));
+            missing(&own, &schema(&found), "", &mut lacks);
             if lacks.is_empty() {
                 return "has every field that this program knows".to_owned();
             }
@@ -112,40 +111,25 @@ fn why(error: &kube::Error) -> String {
     }
 }
 
-/// The outermost fields that the first one lacks.
-fn lacking(found: &BTreeSet<String>, own: &BTreeSet<String>) -> Vec<String> {
-    let missing: Vec<&String> = own.difference(found).collect();
-    let is_inside = |path: &str| missing.iter().any(|outer| is_field_of(path, outer));
-    missing.iter().filter(|path| !is_inside(path)).map(|path| (*path).clone()).collect()
+/// The schema of the stored version.
+fn schema(crd: &CustomResourceDefinition) -> Value {
+    let stored = crd.spec.versions.iter().find(|version| version.storage);
+    json!(stored.and_then(|version| version.schema.as_ref()))["openAPIV3Schema"].take()
 }
 
-fn is_field_of(path: &str, outer: &str) -> bool {
-    path.strip_prefix(outer).is_some_and(|rest| rest.starts_with('.') || rest.starts_with('['))
-}
-
-/// The paths of all fields of the schema of the stored version.
-fn fields(crd: &CustomResourceDefinition) -> BTreeSet<String> {
-    let mut paths = BTreeSet::new();
-    for version in crd.spec.versions.iter().filter(|version| version.storage) {
-        let schema = version.schema.as_ref().and_then(|schema| serde_json::to_value(schema).ok());
-        if let Some(schema) = schema {
-            collect(&schema["openAPIV3Schema"], "", &mut paths);
+/// Collects the outermost fields that the schema found lacks.
+fn missing(own: &Value, found: &Value, path: &str, all: &mut Vec<String>) {
+    for (name, field) in own["properties"].as_object().into_iter().flatten() {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        match found["properties"].get(name) {
+            Some(found) => missing(field, found, &path, all),
+            None => all.push(path),
         }
     }
-    paths
-}
-
-fn collect(schema: &Value, path: &str, paths: &mut BTreeSet<String>) {
-    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        collect(field, &path, paths);
-        paths.insert(path);
-    }
-    if schema["items"].is_object() {
-        collect(&schema["items"], &format!("{path}[]"), paths);
-    }
-    if schema["additionalProperties"].is_object() {
-        collect(&schema["additionalProperties"], &format!("{path}.*"), paths);
+    for (key, suffix) in [("items", "[]"), ("additionalProperties", ".*")] {
+        if own[key].is_object() {
+            missing(&own[key], &found[key], &format!("{path}{suffix}"), all);
+        }
     }
 }
 

@@ -37,7 +37,7 @@ async fn an_abort_rolls_back_and_a_retry_starts_again() {
     let mut lines = vec![abort(connection, "web", None, LIMIT).await.unwrap()];
     rolled_back(&fixture).await;
     lines.push(abort(connection, "web", None, LIMIT).await.unwrap());
-    let resumed = resume(connection, "web", ResumeTarget::All, LIMIT).await;
+    let resumed = resume(connection, "web", ResumeTarget::All(None), LIMIT).await;
     lines.push(resumed.unwrap_err().to_string());
     lines.push(retry(connection, "web", None, LIMIT).await.unwrap());
     // The retry pauses at the same pause point.
@@ -45,7 +45,7 @@ async fn an_abort_rolls_back_and_a_retry_starts_again() {
     lines.push(resume(connection, "web", ResumeTarget::Current, LIMIT).await.unwrap());
     fixture.until_state("Paused at half").await;
     lines.push(resume(connection, "web", ResumeTarget::Hold("canary@3"), LIMIT).await.unwrap());
-    lines.push(resume(connection, "web", ResumeTarget::All, LIMIT).await.unwrap());
+    lines.push(resume(connection, "web", ResumeTarget::All(None), LIMIT).await.unwrap());
     fixture.until_state("Complete").await;
     lines.push(abort(connection, "web", None, LIMIT).await.unwrap_err().to_string());
     lines.push(retry(connection, "web", None, LIMIT).await.unwrap_err().to_string());

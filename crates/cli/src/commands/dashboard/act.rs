@@ -48,7 +48,7 @@ impl Act {
         match self {
             Self::Resume { hold } => resume(connection, name, ResumeTarget::Hold(&hold), Some(LIMIT)).await,
             Self::ResumeAll { revision } => {
-                resume(connection, name, ResumeTarget::AllOf(revision), Some(LIMIT)).await
+                resume(connection, name, ResumeTarget::All(Some(revision)), Some(LIMIT)).await
             }
             Self::Pause => pause::set(connection, name, true).await,
             Self::Unpause => pause::set(connection, name, false).await,

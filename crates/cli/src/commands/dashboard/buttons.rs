@@ -1,14 +1,14 @@
 //! The buttons of the page: which actions are possible, else why not. Pure functions: the checks are those of
 //! the commands.
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use kube::ResourceExt;
 use ordereddeployment_api::OrderedDeployment;
 use serde::Serialize;
 
 use super::access::Access;
 use crate::commands::abort::abortable;
-use crate::commands::resume::{ResumeTarget, resumable};
+use crate::commands::resume::{ResumeTarget, request};
 use crate::commands::retry::retriable;
 use crate::commands::undo::target;
 use crate::view::overview::images;
@@ -20,7 +20,7 @@ use crate::view::revisions::Revision;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Button {
     action: &'static str,
-    label: String,
+    label: &'static str,
     /// The command that does the same.
     command: String,
     /// Why it is disabled.
@@ -43,111 +43,69 @@ pub(super) fn buttons(
     let name = deployment.name_any();
     let object = (name.as_str(), flags);
     let status = deployment.status.clone().unwrap_or_default();
-    let button = |action, label: &str, verb: &str, denied: Option<&String>, possible: Result<()>| Button {
+    let Access { spec, status: requests, pods } = access;
+    let button = |action, label, verb: &str, denied: &Option<String>, possible: Result<()>| Button {
         action,
-        label: label.to_owned(),
+        label,
         command: format!("kubectl ordered {verb}{flags}"),
-        reason: denied.cloned().or_else(|| possible.err().as_ref().map(first_line)),
+        reason: denied.clone().or_else(|| possible.err().as_ref().map(first_line)),
         confirm: None,
         hold: None,
         revision: None,
     };
+    let (hold, confirm, possible) =
+        match (blocked(&status), request(object, &status, ResumeTarget::Current, None)) {
+            (Some((blocked, message)), _) => {
+                let confirm = format!("{message} Pass the pause point all the same.");
+                (Some(blocked.id.clone()), Some(confirm), Ok(()))
+            }
+            (None, Ok((id, _))) => (Some(id), None, Ok(())),
+            (None, Err(why)) => (None, None, Err(why)),
+        };
+    let verb = hold.iter().fold(format!("resume {name}"), |verb, id| format!("{verb} {id}"));
+    let resume = Button { hold, confirm, ..button("resume", "Resume", &verb, requests, possible) };
+
     let revision = status.rollout.as_ref().map(|rollout| rollout.revision);
-    let rolled_back_to = status.rollout.as_ref().and_then(|rollout| rollout.from.as_ref());
+    let is_resumable = request(object, &status, ResumeTarget::All(None), None).map(drop);
+    let all = Button {
+        confirm: Some(format!("Pass this and all later pause points of the rollout of {name}.")),
+        revision,
+        ..button("resumeAll", "Resume all", &format!("resume {name} --all"), requests, is_resumable)
+    };
+    let (action, label) = if deployment.spec.paused { ("unpause", "Unpause") } else { ("pause", "Pause") };
+    let pause = button(action, label, &format!("{action} {name}"), spec, Ok(()));
     let is_abortable = match aborted(&status) {
-        Some(aborted) => Err(anyhow::anyhow!("revision {} is already aborted", aborted.revision)),
+        Some(aborted) => Err(anyhow!("revision {} is already aborted", aborted.revision)),
         None => abortable(object, &status).map(drop),
     };
+    let back_to = status.rollout.as_ref().and_then(|rollout| rollout.from.as_ref());
     let abort = Button {
-        confirm: rolled_back_to.map(|from| {
+        confirm: back_to.map(|from| {
             format!(
                 "Abort the rollout: roll the pods of {name} back to revision {}. Pause points are ignored.",
                 from.revision
             )
         }),
         revision,
-        ..button("abort", "Abort", &format!("abort {name}"), access.status.as_ref(), is_abortable)
+        ..button("abort", "Abort", &format!("abort {name}"), requests, is_abortable)
     };
+    let is_retriable = retriable(object, &status).map(drop);
     let retry = Button {
         confirm: Some(format!("Start the aborted rollout of {name} again. It pauses at its pause points.")),
         revision,
-        ..button(
-            "retry",
-            "Retry",
-            &format!("retry {name}"),
-            access.status.as_ref(),
-            retriable(object, &status).map(drop),
-        )
+        ..button("retry", "Retry", &format!("retry {name}"), requests, is_retriable)
     };
-    let pause = if deployment.spec.paused {
-        button("unpause", "Unpause", &format!("unpause {name}"), access.spec.as_ref(), Ok(()))
-    } else {
-        button("pause", "Pause", &format!("pause {name}"), access.spec.as_ref(), Ok(()))
-    };
-    let all = Button {
-        confirm: Some(format!("Pass this and all later pause points of the rollout of {name}.")),
-        revision,
-        ..button(
-            "resumeAll",
-            "Resume all",
-            &format!("resume {name} --all"),
-            access.status.as_ref(),
-            resumable(object, &status, ResumeTarget::All).map(drop),
-        )
-    };
-    let resume = resume(object, &status, &button, access.status.as_ref());
-    let undo = undo(object, deployment, revisions, &button, access.spec.as_ref());
-    let mark = button("mark", "Mark", "mark POD --priority N --pause before", access.pods.as_ref(), Ok(()));
-    vec![resume, all, pause, abort, retry, undo, mark]
-}
-
-type Template<'a> = dyn Fn(&'static str, &str, &str, Option<&String>, Result<()>) -> Button + 'a;
-
-fn resume(
-    object: (&str, &str),
-    status: &ordereddeployment_api::OrderedDeploymentStatus,
-    button: &Template<'_>,
-    denied: Option<&String>,
-) -> Button {
-    let name = object.0;
-    if let Some((blocked, message)) = blocked(status) {
-        return Button {
-            confirm: Some(format!("{message} Pass the pause point all the same.")),
-            hold: Some(blocked.id.clone()),
-            ..button("resume", "Resume", &format!("resume {name} {}", blocked.id), denied, Ok(()))
-        };
-    }
-    match resumable(object, status, ResumeTarget::Current) {
-        Ok(id) => Button {
-            hold: Some(id.clone()),
-            ..button("resume", "Resume", &format!("resume {name} {id}"), denied, Ok(()))
-        },
-        Err(why) => button("resume", "Resume", &format!("resume {name}"), denied, Err(why)),
-    }
-}
-
-fn undo(
-    (name, flags): (&str, &str),
-    deployment: &OrderedDeployment,
-    revisions: &[Revision],
-    button: &Template<'_>,
-    denied: Option<&String>,
-) -> Button {
-    let found = match target(revisions, 0, (name, flags)) {
-        _ if deployment.spec.paused => {
-            Err(anyhow::anyhow!("{name} is paused (spec.paused): unpause it first"))
-        }
+    let to = match target(revisions, 0, object) {
+        _ if deployment.spec.paused => Err(anyhow!("{name} is paused (spec.paused): unpause it first")),
         found => found,
     };
-    let (to, possible) = match found {
-        Ok(revision) => (Some(revision), Ok(())),
-        Err(why) => (None, Err(why)),
+    let undo = Button {
+        confirm: to.as_ref().ok().map(|to| confirm_undo(deployment, to)),
+        revision: to.as_ref().ok().map(|to| to.number),
+        ..button("undo", "Undo", &format!("undo {name}"), spec, to.map(drop))
     };
-    Button {
-        confirm: to.map(|to| confirm_undo(deployment, to)),
-        revision: to.map(|to| to.number),
-        ..button("undo", "Undo", &format!("undo {name}"), denied, possible)
-    }
+    let mark = button("mark", "Mark", "mark POD --priority N --pause before", pods, Ok(()));
+    vec![resume, all, pause, abort, retry, undo, mark]
 }
 
 /// What to confirm before an undo to that revision.

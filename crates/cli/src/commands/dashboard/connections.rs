@@ -1,10 +1,8 @@
-//! The connections of the dashboard. Those with a stream of events for a page are counted apart from the
-//! others: any program of this machine can open the others, and pages with the cookie keep theirs.
+//! The connections of the dashboard, and how pages with the cookie use it. Any program of this machine can
+//! open connections: each one answers one request, with a limit in time, unless it has a stream for a page.
 
 use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -16,52 +14,32 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower::ServiceExt;
 
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most open connections without a stream. A further one closes the oldest.
-const CONNECTIONS: usize = 128;
-/// The most open streams. A further one is refused.
+/// The most open connections. A further one waits.
+const CONNECTIONS: usize = 192;
+/// The most open streams. A further one is refused, so that there are connections for other requests.
 const STREAMS: usize = 64;
 /// The read buffer of a connection, in bytes.
 const BUFFER: usize = 16 * 1024;
 
-/// Whether a stream is open on a connection.
-#[derive(Clone, Default)]
-pub(super) struct Streaming(Arc<AtomicBool>);
-
-impl Streaming {
-    pub(super) fn is_open(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-}
-
 /// Serves the connections to these sockets.
 pub(super) async fn serve(listeners: Vec<TcpListener>, router: Router) -> Infallible {
     let mut connections = JoinSet::new();
-    let mut oldest_first: Vec<(Streaming, AbortHandle)> = Vec::new();
     loop {
-        let stream = tokio::select! {
-            Some(_) = connections.join_next() => continue,
-            accepted = accept(&listeners) => accepted,
-        };
-        let Ok(stream) = stream else {
-            // No more file descriptors, for example.
-            sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        oldest_first.retain(|(_, task)| !task.is_finished());
-        let mut others = oldest_first.iter().enumerate().filter(|(_, (streaming, _))| !streaming.is_open());
-        let oldest = others.next().map(|(index, _)| index);
-        if let Some(oldest) = oldest.filter(|_| others.count() + 1 >= CONNECTIONS) {
-            oldest_first.remove(oldest).1.abort();
+        while connections.try_join_next().is_some() {}
+        if connections.len() >= CONNECTIONS {
+            connections.join_next().await;
         }
-        let streaming = Streaming::default();
-        let task = connections.spawn(connection(stream, router.clone(), streaming.clone()));
-        oldest_first.push((streaming, task));
+        match accept(&listeners).await {
+            Ok(stream) => _ = connections.spawn(connection(stream, router.clone())),
+            // No more file descriptors, for example.
+            Err(_) => sleep(Duration::from_millis(100)).await,
+        }
     }
 }
 
@@ -70,16 +48,13 @@ async fn accept(listeners: &[TcpListener]) -> io::Result<TcpStream> {
     accepted.map(|(stream, _)| stream)
 }
 
-async fn connection(stream: TcpStream, router: Router, streaming: Streaming) {
-    let service = service_fn(move |request: Request<Incoming>| {
-        let mut request = request.map(Body::new);
-        request.extensions_mut().insert(streaming.clone());
-        router.clone().oneshot(request)
-    });
+async fn connection(stream: TcpStream, router: Router) {
+    let service = service_fn(|request: Request<Incoming>| router.clone().oneshot(request.map(Body::new)));
     let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(BUFFER)
+        .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
     // The client sees the error too.
     let _ = served.await;
@@ -106,17 +81,14 @@ impl Usage {
         self.0.send_modify(|used| used.last = Instant::now());
     }
 
-    /// Counts a stream on that connection until it is dropped; `None` if too many are open.
-    pub(super) fn open(&self, streaming: Streaming) -> Option<OpenStream> {
+    /// Counts a stream until it is dropped; `None` if too many are open.
+    pub(super) fn open(&self) -> Option<OpenStream> {
         let is_counted = self.0.send_if_modified(|used| {
             let is_possible = used.streams < STREAMS;
             used.streams += usize::from(is_possible);
             is_possible
         });
-        is_counted.then(|| {
-            streaming.0.store(true, Ordering::Release);
-            OpenStream { usage: self.clone(), streaming }
-        })
+        is_counted.then(|| OpenStream(self.clone()))
     }
 
     /// Ends once there was neither a stream nor a request for that time; never without one.
@@ -134,15 +106,11 @@ impl Usage {
 }
 
 /// An open stream.
-pub(super) struct OpenStream {
-    usage: Usage,
-    streaming: Streaming,
-}
+pub(super) struct OpenStream(Usage);
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        self.streaming.0.store(false, Ordering::Release);
-        self.usage.0.send_modify(|used| {
+        self.0.0.send_modify(|used| {
             *used = Used { streams: used.streams.saturating_sub(1), last: Instant::now() }
         });
     }
@@ -150,118 +118,41 @@ impl Drop for OpenStream {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
     use std::time::Duration;
 
-    use axum::body::Body;
-    use axum::extract::Extension;
+    use axum::Router;
     use axum::routing::get;
-    use axum::{Router, http::StatusCode};
-    use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
-    use tokio::sync::broadcast;
-    use tokio::time::Instant;
+    use tokio::time::{Instant, timeout};
 
-    use super::{BUFFER, CONNECTIONS, HEAD_TIMEOUT, STREAMS, Streaming, Usage, serve};
+    use super::{BUFFER, CONNECTIONS, HEAD_TIMEOUT, STREAMS, Usage, serve};
 
-    /// A server with `/` and with `/stream`, which sends what the sender gives it.
-    async fn served() -> (SocketAddr, broadcast::Sender<&'static str>) {
-        let (usage, (sender, _)) = (Usage::new(), broadcast::channel(1));
-        let source = sender.clone();
-        let stream = async move |Extension(streaming): Extension<Streaming>| {
-            let Some(open) = usage.open(streaming) else { return Err(StatusCode::SERVICE_UNAVAILABLE) };
-            let chunks = futures::stream::unfold((source.subscribe(), open), async |(mut source, open)| {
-                let chunk = source.recv().await;
-                Some((chunk, (source, open)))
-            });
-            Ok(Body::from_stream(chunks))
-        };
-        let router = Router::new().route("/", get("answered")).route("/stream", get(stream));
+    #[tokio::test]
+    async fn connections_are_served_again_after_many_incomplete_and_too_long_heads() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(serve(vec![listener], router));
-        (address, sender)
-    }
-
-    async fn connect(address: SocketAddr, sent: &[u8]) -> BufReader<TcpStream> {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(sent).await.unwrap();
-        BufReader::new(stream)
-    }
-
-    /// The status of a response, whose head is read.
-    async fn status(stream: &mut BufReader<TcpStream>) -> String {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            assert_ne!(stream.read_line(&mut head).await.unwrap(), 0, "closed after {head:?}");
-        }
-        head.split(' ').nth(1).unwrap().to_owned()
-    }
-
-    const GET: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
-    const STREAM: &[u8] = b"GET /stream HTTP/1.1\r\nhost: x\r\n\r\n";
-
-    #[tokio::test]
-    async fn idle_connections_close_the_oldest_of_them_and_no_stream() {
-        let (address, sender) = served().await;
-        let mut stream = connect(address, STREAM).await;
-        assert_eq!(status(&mut stream).await, "200");
-        let mut idle = Vec::new();
+        tokio::spawn(serve(vec![listener], Router::new().route("/", get("answered"))));
+        let connect = async |sent: &[u8]| {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            // The server may close it before all is written.
+            let _ = stream.write_all(sent).await;
+            stream
+        };
+        let answer = async |mut stream: TcpStream, limit| {
+            let mut text = Vec::new();
+            timeout(limit, stream.read_to_end(&mut text)).await.expect("still open").map(|_| text)
+        };
+        let endless = [b"GET / HTTP/1.1\r\nx: ", vec![b'a'; 4 * BUFFER].as_slice()].concat();
+        let endless = answer(connect(&endless).await, HEAD_TIMEOUT / 2).await;
+        assert!(!endless.is_ok_and(|text| text.starts_with(b"HTTP/1.1 200")));
+        let mut incomplete = Vec::new();
         for _ in 0..CONNECTIONS + 20 {
-            idle.push(connect(address, b"GET / HTTP/1.1\r\n").await);
+            incomplete.push(connect(b"GET / HTTP/1.1\r\n").await);
         }
-        assert_eq!(status(&mut connect(address, GET).await).await, "200");
-        let closed = tokio::time::timeout(HEAD_TIMEOUT / 2, idle[0].read_to_end(&mut Vec::new())).await;
-        assert!(closed.is_ok(), "still open");
-        sender.send("alive\n").unwrap();
-        let (mut size, mut chunk) = (String::new(), String::new());
-        stream.read_line(&mut size).await.unwrap();
-        stream.read_line(&mut chunk).await.unwrap();
-        assert_eq!(chunk, "alive\n");
-    }
-
-    #[tokio::test]
-    async fn streams_have_a_limit_and_use_up_no_other_connections() {
-        let (address, _sender) = served().await;
-        let mut streams = Vec::new();
-        for _ in 0..STREAMS {
-            let mut stream = connect(address, STREAM).await;
-            assert_eq!(status(&mut stream).await, "200");
-            streams.push(stream);
-        }
-        let mut further = connect(address, STREAM).await;
-        assert_eq!(status(&mut further).await, "503");
-        let mut others = Vec::new();
-        for _ in 0..CONNECTIONS - 1 {
-            let mut other = connect(address, GET).await;
-            assert_eq!(status(&mut other).await, "200");
-            others.push(other);
-        }
-        // All of them are still open, and are served.
-        for other in &mut others {
-            let mut text = [0; "answered".len()];
-            other.read_exact(&mut text).await.unwrap();
-            other.get_mut().write_all(GET).await.unwrap();
-            assert_eq!(status(other).await, "200");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_incomplete_head_times_out() {
-        let (address, _sender) = served().await;
-        let mut open = connect(address, b"GET / HTTP/1.1\r\n").await;
-        let closed = tokio::time::timeout(2 * HEAD_TIMEOUT, open.read_to_end(&mut Vec::new())).await;
-        assert!(closed.is_ok(), "still open");
-    }
-
-    #[tokio::test]
-    async fn a_head_without_an_end_is_refused_at_the_limit() {
-        let (address, _sender) = served().await;
-        let mut open = connect(address, b"GET / HTTP/1.1\r\nx: ").await;
-        // The server may close it before all is written.
-        let _ = open.get_mut().write_all(&vec![b'a'; 4 * BUFFER]).await;
-        let closed = tokio::time::timeout(HEAD_TIMEOUT / 2, open.read_to_end(&mut Vec::new())).await;
-        assert!(closed.is_ok(), "still open");
+        let complete = connect(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let complete = answer(complete, 3 * HEAD_TIMEOUT).await.unwrap();
+        assert!(complete.starts_with(b"HTTP/1.1 200") && complete.ends_with(b"answered"));
     }
 
     #[tokio::test(start_paused = true)]
@@ -275,13 +166,13 @@ mod tests {
         tokio::time::sleep(minute / 2).await;
         usage.note();
         tokio::time::sleep(minute / 2).await;
-        let open = usage.open(Streaming::default()).unwrap();
+        let open: Vec<_> = (0..STREAMS).map(|_| usage.open().unwrap()).collect();
+        assert!(usage.open().is_none());
         tokio::time::sleep(10 * minute).await;
         assert!(!idle.is_finished());
         drop(open);
         idle.await.unwrap();
         assert_eq!(start.elapsed().as_secs(), 12 * minute.as_secs());
-        let never = tokio::time::timeout(100 * minute, usage.idle(None)).await;
-        assert!(never.is_err());
+        assert!(timeout(100 * minute, usage.idle(None)).await.is_err());
     }
 }

@@ -38,42 +38,23 @@ pub(super) struct Gate {
     folder: String,
 }
 
-/// Why a request is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// The host is not that of the printed address: DNS rebinding, for example.
-    Host,
-    /// Another page sent the request.
-    Origin,
-    /// The token is wrong.
-    Token,
-    /// The token was exchanged before.
-    Used,
-    /// The cookie is missing or wrong.
-    Session,
-}
+/// The status and the text of the response to a request that is refused.
+pub(super) type Refusal = (StatusCode, &'static str);
 
-impl Refusal {
-    /// The status and the text of the response.
-    pub(super) fn answer(self) -> (StatusCode, &'static str) {
-        match self {
-            Self::Host => {
-                (StatusCode::MISDIRECTED_REQUEST, "open the dashboard by the address that it printed")
-            }
-            Self::Origin => (StatusCode::FORBIDDEN, "the request is not from a page of this dashboard"),
-            Self::Used => (
-                StatusCode::GONE,
-                "this address was opened before, and its token works once: run `kubectl ordered dashboard` \
-                 again. If you have not opened it, somebody else has: stop that dashboard",
-            ),
-            Self::Token | Self::Session => (
-                StatusCode::UNAUTHORIZED,
-                "open the address that `kubectl ordered dashboard` printed: it contains a token for this \
-                 session",
-            ),
-        }
-    }
-}
+/// The host is not that of the printed address: DNS rebinding, for example.
+const HOST: Refusal = (StatusCode::MISDIRECTED_REQUEST, "open the dashboard by the address that it printed");
+const ORIGIN: Refusal = (StatusCode::FORBIDDEN, "the request is not from a page of this dashboard");
+/// The token was exchanged before.
+const USED: Refusal = (
+    StatusCode::GONE,
+    "this address was opened before, and its token works once: run `kubectl ordered dashboard` again. If you \
+     have not opened it, somebody else has: stop that dashboard",
+);
+/// The token or the cookie is missing or wrong.
+const SECRET: Refusal = (
+    StatusCode::UNAUTHORIZED,
+    "open the address that `kubectl ordered dashboard` printed: it contains a token for this session",
+);
 
 impl Gate {
     /// A gate with random secrets. The name is a random one under `localhost`, which browsers resolve to
@@ -114,22 +95,22 @@ impl Gate {
     pub(super) fn host(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let is_own =
             text(headers, header::HOST).is_some_and(|host| host.eq_ignore_ascii_case(&self.own_host()));
-        is_own.then_some(()).ok_or(Refusal::Host)
+        is_own.then_some(()).ok_or(HOST)
     }
 
     /// Checks that a page of this dashboard sent a write.
     pub(super) fn origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let own = format!("http://{}", self.own_host());
         let is_own = text(headers, header::ORIGIN).is_some_and(|origin| origin.eq_ignore_ascii_case(&own));
-        is_own.then_some(()).ok_or(Refusal::Origin)
+        is_own.then_some(()).ok_or(ORIGIN)
     }
 
     /// Checks the token of the address, for the one time that it works.
     pub(super) fn exchange(&self, token: &str) -> Result<(), Refusal> {
         if !equal(token, &self.token) {
-            return Err(Refusal::Token);
+            return Err(SECRET);
         }
-        if self.is_exchanged.swap(true, Ordering::AcqRel) { Err(Refusal::Used) } else { Ok(()) }
+        if self.is_exchanged.swap(true, Ordering::AcqRel) { Err(USED) } else { Ok(()) }
     }
 
     /// Checks the cookie.
@@ -139,7 +120,7 @@ impl Gate {
         let mut pairs =
             cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
         let is_known = pairs.any(|(key, value)| key == name && equal(value, &self.session));
-        is_known.then_some(()).ok_or(Refusal::Session)
+        is_known.then_some(()).ok_or(SECRET)
     }
 }
 
@@ -158,93 +139,7 @@ fn equal(first: &str, second: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-
-    use axum::http::{HeaderMap, HeaderName, HeaderValue};
-
-    use super::{Gate, Refusal};
-
-    const HOST: &str = "od-1.localhost:8001";
-
-    fn gate() -> Gate {
-        let [name, token, session, folder] =
-            ["od-1.localhost", "token", "session", "folder"].map(str::to_owned);
-        Gate { port: 8001, name, token, is_exchanged: AtomicBool::new(false), session, folder }
-    }
-
-    fn headers(all: &[(&'static str, &str)]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for (name, value) in all {
-            headers.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
-        }
-        headers
-    }
-
-    #[test]
-    fn only_the_host_of_the_printed_address_is_served() {
-        for host in [HOST, "OD-1.localhost:8001"] {
-            assert_eq!(gate().host(&headers(&[("host", host)])), Ok(()), "{host}");
-        }
-        for host in [
-            "evil.example:8001",
-            "od-1.localhost:8002",
-            "od-1.localhost",
-            "od-2.localhost:8001",
-            "od-1.localhost.evil.example:8001",
-            "localhost:8001",
-            "127.0.0.1:8001",
-            "[::1]:8001",
-            "",
-        ] {
-            assert_eq!(gate().host(&headers(&[("host", host)])), Err(Refusal::Host), "{host}");
-        }
-        assert_eq!(gate().host(&HeaderMap::new()), Err(Refusal::Host));
-        assert_eq!(gate().host(&headers(&[("host", HOST), ("host", "evil.example")])), Err(Refusal::Host));
-    }
-
-    #[test]
-    fn a_write_has_the_origin_of_the_printed_address() {
-        let check = |origin| gate().origin(&headers(&[("host", HOST), ("origin", origin)]));
-        assert_eq!(check("http://od-1.localhost:8001"), Ok(()));
-        for origin in [
-            "http://evil.example",
-            "http://od-1.localhost:8002",
-            "http://od-2.localhost:8001",
-            "http://localhost:8001",
-            "https://od-1.localhost:8001",
-            "null",
-        ] {
-            assert_eq!(check(origin), Err(Refusal::Origin), "{origin}");
-        }
-        assert_eq!(gate().origin(&headers(&[("host", HOST)])), Err(Refusal::Origin));
-    }
-
-    #[test]
-    fn the_token_is_exchanged_once_for_a_cookie_that_scripts_and_other_sites_do_not_get() {
-        let gate = gate();
-        assert_eq!(gate.address(), "http://od-1.localhost:8001/#token=token");
-        for wrong in ["", "toke", "tokens", "Token", "session"] {
-            assert_eq!(gate.exchange(wrong), Err(Refusal::Token), "{wrong}");
-        }
-        let exchanged = [(); 3].map(|()| gate.exchange("token"));
-        assert_eq!(exchanged, [Ok(()), Err(Refusal::Used), Err(Refusal::Used)]);
-        assert_eq!(gate.exchange("wrong"), Err(Refusal::Token));
-        assert_eq!(
-            gate.cookie(),
-            "ordered-dashboard-8001=session; Path=/s/folder; HttpOnly; SameSite=Strict"
-        );
-    }
-
-    #[test]
-    fn a_request_needs_the_cookie_of_its_port() {
-        let check = |cookie| gate().session(&headers(&[("cookie", cookie)]));
-        assert_eq!(check("ordered-dashboard-8001=session"), Ok(()));
-        assert_eq!(check("a=b; ordered-dashboard-8001=session;c=d"), Ok(()));
-        for cookie in ["", "ordered-dashboard-8001=token", "ordered-dashboard-8002=session", "session"] {
-            assert_eq!(check(cookie), Err(Refusal::Session), "{cookie}");
-        }
-        assert_eq!(gate().session(&HeaderMap::new()), Err(Refusal::Session));
-    }
+    use super::Gate;
 
     #[test]
     fn the_secrets_and_the_names_of_two_dashboards_differ() {

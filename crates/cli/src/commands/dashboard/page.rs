@@ -100,15 +100,6 @@ impl Page {
         }
     }
 
-    /// The same at another time: only texts with a time change.
-    pub(super) fn at(&self, overview: &Overview) -> Self {
-        let mut page = self.clone();
-        if let Some(head) = page.parts.get_mut("head") {
-            head["detail"] = json!(detail(overview));
-        }
-        page
-    }
-
     /// What has changed since then, as the browser gets it; `None` if nothing has.
     pub(super) fn since(&self, before: &Self) -> Option<Value> {
         let parts = self.parts.iter().filter(|(name, part)| before.parts.get(*name) != Some(*part));

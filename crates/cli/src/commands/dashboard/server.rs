@@ -4,20 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use axum::body::{Body, to_bytes};
+use axum::body::to_bytes;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response, Sse};
 use axum::routing::{get, post};
-use axum::{Extension, Json, Router};
+use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::act::Act;
 use super::assets::{Asset, INDEX, find};
-use super::connections::Streaming;
 use super::guard::{HEADERS, Refusal};
 use super::shared::Dashboard;
 use super::stream::events;
@@ -38,8 +37,8 @@ pub(super) fn router(dashboard: Arc<Dashboard>) -> Router {
         .route("/", get(async || file(&INDEX)))
         .route("/assets/{name}", get(asset))
         .route("/session", post(session))
-        .route(&format!("{folder}/events"), get(list_events))
-        .route(&format!("{folder}/events/{{namespace}}/{{name}}"), get(object_events))
+        .route(&format!("{folder}/events"), get(stream))
+        .route(&format!("{folder}/events/{{namespace}}/{{name}}"), get(stream))
         .route(&format!("{folder}/plan/{{namespace}}/{{name}}"), get(plan));
     let router = if dashboard.read_only { router } else { router.route(&format!("{folder}/act"), post(act)) };
     router.layer(from_fn_with_state(Arc::clone(&dashboard), guard)).with_state(dashboard)
@@ -47,20 +46,14 @@ pub(super) fn router(dashboard: Arc<Dashboard>) -> Router {
 
 /// Checks the request, and adds the headers to the response.
 async fn guard(State(dashboard): Shared, request: Request, next: Next) -> Response {
-    let mut response = match check(&dashboard, &request) {
-        Ok(()) => match with_body(request).await {
-            Ok(request) => next.run(request).await,
-            Err(refusal) => refusal.into_response(),
-        },
-        Err(refusal) => refusal.answer().into_response(),
-    };
+    let mut response = guarded(&dashboard, request, next).await.into_response();
     for (name, value) in HEADERS {
         response.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
     response
 }
 
-fn check(dashboard: &Dashboard, request: &Request<Body>) -> Result<(), Refusal> {
+async fn guarded(dashboard: &Dashboard, request: Request, next: Next) -> Result<Response, Refusal> {
     let headers = request.headers();
     dashboard.gate.host(headers)?;
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -70,11 +63,11 @@ fn check(dashboard: &Dashboard, request: &Request<Body>) -> Result<(), Refusal> 
         dashboard.gate.session(headers)?;
         dashboard.usage.note();
     }
-    Ok(())
+    Ok(next.run(with_body(request).await?).await)
 }
 
 /// The request with its whole body.
-async fn with_body(request: Request) -> Result<Request, (StatusCode, &'static str)> {
+async fn with_body(request: Request) -> Result<Request, Refusal> {
     let (parts, body) = request.into_parts();
     match timeout(BODY_TIMEOUT, to_bytes(body, BODY)).await {
         Ok(Ok(bytes)) => Ok(Request::from_parts(parts, bytes.into())),
@@ -99,7 +92,7 @@ struct Token {
 /// Exchanges the token of the address for a cookie, once.
 async fn session(State(dashboard): Shared, Json(Token { token }): Json<Token>) -> Response {
     if let Err(refusal) = dashboard.gate.exchange(&token) {
-        return refusal.answer().into_response();
+        return refusal.into_response();
     }
     dashboard.usage.note();
     ([(header::SET_COOKIE, dashboard.gate.cookie())], Json(described(&dashboard))).into_response()
@@ -116,23 +109,10 @@ fn described(dashboard: &Dashboard) -> Value {
     })
 }
 
-type Connection = Option<Extension<Streaming>>;
-
-async fn list_events(State(dashboard): Shared, connection: Connection) -> Response {
-    stream(dashboard, connection, None)
-}
-
-async fn object_events(
-    State(dashboard): Shared,
-    connection: Connection,
-    Path(object): Path<(String, String)>,
-) -> Response {
-    stream(dashboard, connection, Some(object))
-}
-
-fn stream(dashboard: Arc<Dashboard>, connection: Connection, object: Option<(String, String)>) -> Response {
-    let streaming = connection.map(|Extension(streaming)| streaming).unwrap_or_default();
-    match dashboard.usage.open(streaming) {
+/// The stream of a page; with a path, of one that shows an object.
+async fn stream(State(dashboard): Shared, object: Option<Path<(String, String)>>) -> Response {
+    let object = object.map(|Path(object)| object);
+    match dashboard.usage.open() {
         Some(open) => Sse::new(events(dashboard, object, open)).into_response(),
         None => (StatusCode::SERVICE_UNAVAILABLE, "too many pages are open: close some").into_response(),
     }

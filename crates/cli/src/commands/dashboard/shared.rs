@@ -34,7 +34,7 @@ pub(super) struct Dashboard {
     pub(super) read_only: bool,
     pub(super) pool_label: String,
     pub(super) stores: Stores,
-    pulse: watch::Receiver<Pulse>,
+    pub(super) pulse: watch::Receiver<Pulse>,
     /// What the user may do, by namespace and name, and when the API server said so.
     access: Mutex<BTreeMap<(String, String), (Instant, Access)>>,
     /// One plan at a time: that of a large rollout needs a core. It is computed on a thread for blocking
@@ -69,10 +69,6 @@ impl Dashboard {
 
     pub(super) fn now(&self) -> Timestamp {
         self.connection.clock.now()
-    }
-
-    pub(super) fn pulse(&self) -> watch::Receiver<Pulse> {
-        self.pulse.clone()
     }
 
     /// The flags of printed commands for objects in that namespace.

@@ -1,12 +1,10 @@
 //! The server-sent events of one page: the whole state once, then what changes. Read-only.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::sse::Event;
-use futures::stream::{self, Stream};
+use futures::stream::{self, Stream, StreamExt};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -17,17 +15,14 @@ use super::connections::OpenStream;
 use super::live::Pulse;
 use super::page::{Page, Rows, changed_rows, rows};
 use super::shared::Dashboard;
-use crate::client::watches::Lost;
 use crate::view::overview::Overview;
 use crate::view::revisions;
 
 /// The shortest time between two updates of a page.
 const INTERVAL: Duration = Duration::from_millis(150);
-/// The interval for updating texts with times. It causes no request.
-const TICK: Duration = Duration::from_secs(1);
-/// How often the page hears that the dashboard runs, and how often everything is computed again: ages are
-/// part of the order.
-const BEAT: Duration = Duration::from_secs(5);
+/// How often everything is computed again without a change: ages are in texts, and part of the order. The
+/// page hears that the dashboard runs. It causes no request.
+const TICK: Duration = Duration::from_secs(2);
 
 /// What was sent to one page.
 struct Sent {
@@ -38,13 +33,8 @@ struct Sent {
     access: Access,
     rows: Rows,
     page: Page,
-    overview: Option<Overview>,
     missing: bool,
-    lost: Option<Lost>,
-    /// The last update, and the last one that computed everything.
     updated: Option<Instant>,
-    computed: Option<Instant>,
-    queue: VecDeque<Event>,
     _open: OpenStream,
 }
 
@@ -53,41 +43,28 @@ pub(super) fn events(
     dashboard: Arc<Dashboard>,
     object: Option<(String, String)>,
     open: OpenStream,
-) -> impl Stream<Item = Result<Event, Infallible>> {
-    let pulse = dashboard.pulse();
+) -> impl Stream<Item = Result<Event, axum::Error>> {
     let sent = Sent {
+        pulse: dashboard.pulse.clone(),
         dashboard,
-        pulse,
         object,
         access: Access::default(),
         rows: Rows::new(),
         page: Page::default(),
-        overview: None,
         missing: false,
-        lost: None,
         updated: None,
-        computed: None,
-        queue: VecDeque::new(),
         _open: open,
     };
-    stream::unfold(sent, |mut sent| async move {
-        loop {
-            if let Some(event) = sent.queue.pop_front() {
-                return Some((Ok(event), sent));
-            }
-            sent = sent.next().await?;
-        }
-    })
+    stream::unfold(sent, Sent::next).flat_map(stream::iter)
 }
 
 impl Sent {
-    /// Waits for a change or a tick, and queues what has changed.
-    async fn next(mut self) -> Option<Self> {
-        let mut changed = true;
+    /// Waits for a change or a tick. Returns what has changed.
+    async fn next(mut self) -> Option<(Vec<Result<Event, axum::Error>>, Self)> {
         if let Some(updated) = self.updated {
             tokio::select! {
                 ended = self.pulse.changed() => ended.ok()?,
-                () = sleep(TICK) => changed = false,
+                () = sleep(TICK) => {}
             }
             sleep_until(updated + INTERVAL).await;
         }
@@ -95,34 +72,31 @@ impl Sent {
         if let Some((namespace, name)) = self.object.as_ref().filter(|_| pulse.lost.is_none()) {
             self.access = self.dashboard.access(namespace, name).await;
         }
-        let now = Instant::now();
-        let is_due = self.computed.is_none_or(|computed| now.duration_since(computed) >= BEAT);
         // Thousands of pods take a while to compute.
         let updated = tokio::task::spawn_blocking(move || {
-            if changed || is_due {
-                self.compute(&pulse);
-                self.computed = Some(now);
-            } else {
-                self.tick();
-            }
+            let events = self.compute(&pulse);
             self.updated = Some(Instant::now());
-            self
+            let to_json = |(name, data)| Event::default().event(name).json_data(data);
+            (events.into_iter().map(to_json).collect(), self)
         });
         updated.await.ok()
     }
 
-    fn compute(&mut self, pulse: &Pulse) {
+    /// The names and the data of the events.
+    fn compute(&mut self, pulse: &Pulse) -> Vec<(&'static str, Value)> {
         let now = self.dashboard.now();
-        self.lost.clone_from(&pulse.lost);
-        self.push("server", &json!({"now": now, "lost": self.lost}));
-        self.list();
-        let Some((namespace, name)) = self.object.clone() else { return };
+        let mut events = vec![("server", json!({"now": now, "lost": pulse.lost}))];
+        let deployments = self.dashboard.stores.deployments();
+        let rows = rows(deployments.iter().map(|found| &**found), now);
+        events.extend(changed_rows(&self.rows, &rows).map(|delta| ("list", delta)));
+        self.rows = rows;
+        let Some((namespace, name)) = self.object.clone() else { return events };
         let Some(state) = self.dashboard.stores.state(&namespace, &name, now) else {
             if !self.missing {
-                self.push("object", &json!({"missing": true}));
+                events.push(("object", json!({"missing": true})));
             }
-            (self.missing, self.page, self.overview) = (true, Page::default(), None);
-            return;
+            (self.missing, self.page) = (true, Page::default());
+            return events;
         };
         self.missing = false;
         let deployment = &state.deployment;
@@ -136,40 +110,8 @@ impl Sent {
         };
         let overview = Overview::of(&state, &self.dashboard.pool_label);
         let page = Page::of(&state, &overview, &revisions, &buttons, &flags);
-        self.overview = Some(overview);
-        self.send(page);
-    }
-
-    /// Updates the texts with times.
-    fn tick(&mut self) {
-        self.list();
-        let now = self.dashboard.now();
-        let Some(overview) = &mut self.overview else { return };
-        overview.now = now;
-        let page = self.page.at(overview);
-        self.send(page);
-    }
-
-    fn list(&mut self) {
-        let deployments = self.dashboard.stores.deployments();
-        let rows = rows(deployments.iter().map(|found| &**found), self.dashboard.now());
-        let event = changed_rows(&self.rows, &rows).and_then(|delta| event("list", &delta));
-        self.queue.extend(event);
-        self.rows = rows;
-    }
-
-    fn send(&mut self, page: Page) {
-        let event = page.since(&self.page).and_then(|delta| event("object", &delta));
-        self.queue.extend(event);
+        events.extend(page.since(&self.page).map(|delta| ("object", delta)));
         self.page = page;
+        events
     }
-
-    fn push(&mut self, name: &str, data: &Value) {
-        self.queue.extend(event(name, data));
-    }
-}
-
-/// An event with JSON.
-fn event(name: &str, data: &Value) -> Option<Event> {
-    Event::default().event(name).json_data(data).ok()
 }

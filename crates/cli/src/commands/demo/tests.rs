@@ -1,10 +1,11 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ordereddeployment_kubernetes::{Clock, Names};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config};
 
-use super::{DemoOptions, Screen, show};
-use crate::testing::Written;
+use super::{DemoOptions, check, show};
+use crate::testing::{PLAIN, Written};
 
 #[tokio::test(start_paused = true)]
 async fn the_demo_pauses_at_its_pause_point_resumes_and_deletes_pods_in_order() {
@@ -13,11 +14,11 @@ async fn the_demo_pauses_at_its_pause_point_resumes_and_deletes_pods_in_order() 
         config: Config { clock: SandboxClock::simulated(base), ..Config::default() },
         clock: Clock::simulated(base),
         names: Names::seeded(1),
-        before_change: Duration::from_secs(1),
-        at_pause: Duration::from_secs(1),
+        shown: Duration::from_secs(1),
+        attended: false,
     };
     let buffer = Written::default();
-    show(options, Screen::lines(Box::new(buffer.clone()))).await.unwrap();
+    show(options, Box::new(buffer.clone()), PLAIN).await.unwrap();
     let text = buffer.text();
     let lines: Vec<&str> = text.lines().collect();
     let index = |part: &str| {
@@ -37,4 +38,25 @@ async fn the_demo_pauses_at_its_pause_point_resumes_and_deletes_pods_in_order() 
     );
     assert!(lines[index("Complete:")].contains("10 of 10 pods are of revision 2"), "{text}");
     assert!(lines.last().unwrap().starts_with("ok: 10 pods were deleted in the expected order"), "{text}");
+}
+
+#[test]
+fn another_order_or_a_deletion_during_the_pause_is_an_error() {
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let groups = [set(&["a", "b"]), set(&["c"]), set(&["d", "e"])];
+    for (deleted, at_pause, at_resume, is_expected) in [
+        ("a b c d e", 2, 2, true),
+        ("b a c e d", 2, 2, true),
+        ("a c b d e", 2, 2, false),
+        ("a b d c e", 2, 2, false),
+        ("a b c d", 2, 2, false),
+        ("a b c d d", 2, 2, false),
+        ("a b c d e f", 2, 2, false),
+        ("a b c d e", 1, 2, false),
+        ("a b c d e", 2, 3, false),
+    ] {
+        let names: Vec<String> = deleted.split(' ').map(str::to_owned).collect();
+        let checked = check(&groups, &names, at_pause, at_resume);
+        assert_eq!(checked.is_ok(), is_expected, "{deleted}: {checked:?}");
+    }
 }

@@ -15,7 +15,6 @@ use ordereddeployment_wire::{NamespacedUid, PodView};
 use super::compare::compare;
 use super::idle_points;
 use super::spec_change::{SpecChange, refuse_invalid};
-use super::unpredicted;
 use crate::client::explain::explain;
 use crate::view::state::ObservedState;
 
@@ -92,7 +91,6 @@ pub(super) async fn plan(
     });
     let (snapshot, assumptions, preview) = computed.await.context("cannot compute the plan")?;
     notes.extend(idle_points::notes(&snapshot, &preview));
-    notes.extend(unpredicted::note(&snapshot.deployment.spec.template));
     Ok(Plan {
         name,
         namespace,

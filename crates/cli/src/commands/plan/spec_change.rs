@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use kube::ResourceExt;
 use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentSpec, validate};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::client::quoted;
 use crate::commands::set::replace_images;
@@ -110,7 +110,9 @@ impl SpecChange {
         if let Some(manifest) = &self.manifest {
             let applied = current.annotations().get(LAST_APPLIED);
             let applied: Value = applied.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-            spec = merged(&applied["spec"], &manifest["spec"], &spec);
+            if let Some(manifest) = manifest.get("spec") {
+                merge(&applied["spec"], manifest, &mut spec);
+            }
         }
         if let Some(replicas) = self.replicas {
             spec["replicas"] = json!(replicas);
@@ -143,27 +145,21 @@ pub(super) fn refuse_invalid(spec: &OrderedDeploymentSpec) -> Result<()> {
 
 /// The three-way merge of `kubectl apply` for custom resources: fields of the manifest override current ones,
 /// and fields that were applied before and are no longer in the manifest are removed. Lists are replaced.
-fn merged(applied: &Value, manifest: &Value, current: &Value) -> Value {
-    let Value::Object(wanted) = manifest else {
-        return if manifest.is_null() { current.clone() } else { manifest.clone() };
-    };
-    let mut merged = current.as_object().cloned().unwrap_or_default();
-    for (key, value) in wanted {
-        if value.is_null() {
-            merged.remove(key);
-            continue;
+fn merge(applied: &Value, manifest: &Value, current: &mut Value) {
+    remove_dropped(applied, manifest, current);
+    json_patch::merge(current, manifest);
+}
+
+fn remove_dropped(applied: &Value, manifest: &Value, current: &mut Value) {
+    for (key, applied) in applied.as_object().into_iter().flatten() {
+        match manifest.get(key) {
+            None => _ = current.as_object_mut().and_then(|current| current.remove(key)),
+            Some(manifest) => {
+                current
+                    .get_mut(key)
+                    .into_iter()
+                    .for_each(|current| remove_dropped(applied, manifest, current));
+            }
         }
-        let there = merged.get(key).cloned().unwrap_or_default();
-        let value = if value.is_object() {
-            let there = if there.is_object() { there } else { Value::Object(Map::new()) };
-            self::merged(&applied[key.as_str()], value, &there)
-        } else {
-            value.clone()
-        };
-        merged.insert(key.clone(), value);
     }
-    for key in applied.as_object().into_iter().flat_map(Map::keys).filter(|key| !wanted.contains_key(*key)) {
-        merged.remove(key);
-    }
-    Value::Object(merged)
 }

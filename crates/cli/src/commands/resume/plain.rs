@@ -21,41 +21,14 @@ fn hold(deployment: &Deployment) -> Option<(Hold, String)> {
     Some((status.hold?, stored.clone()))
 }
 
-/// The id of the pause point to pass: of this name, or the one that the user has seen. `None`: it is not
-/// paused at one.
-pub(super) async fn chosen(
-    connection: &Connection,
-    name: &str,
-    point: Option<&str>,
-    yes: bool,
-) -> Result<Option<String>> {
-    if let Some(id) = point.filter(|point| point.contains('@')) {
-        return Ok(Some(id.to_owned()));
-    }
-    let Connection { client, namespace, flags, .. } = connection;
-    let doing = format!("cannot resume deployment/{name} in {namespace}");
-    let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-    let found = api.get(name).await.map_err(|error| explain(error, &doing))?;
-    let Some((hold, _)) = hold(&found) else { return Ok(None) };
-    match point {
-        Some(point) if point == hold.label() => Ok(Some(hold.id)),
-        Some(point) => {
-            bail!("deployment/{name} is paused at {}, not at {point}: nothing was changed", hold.id)
-        }
-        None => {
-            let updated = found.status.as_ref().and_then(|status| status.updated_replicas).unwrap_or(0);
-            let pods = format!("{updated} pods are of the new template");
-            super::confirm::ask(&format!("deployment/{name}"), &hold, &pods, flags, yes).await.map(Some)
-        }
-    }
-}
-
-/// Passes the pause point at which it is paused; with `wanted`, only that one.
+/// Passes the pause point at which it is paused: the one of this name or id, or the one that the user
+/// confirms.
 pub(super) async fn resume(
     connection: &Connection,
     name: &str,
-    wanted: Option<&str>,
+    point: Option<&str>,
     all: bool,
+    yes: bool,
 ) -> Result<String> {
     let Connection { client, namespace, flags, dry_run, .. } = connection;
     let doing = format!("cannot resume deployment/{name} in {namespace}");
@@ -80,8 +53,16 @@ pub(super) async fn resume(
             annotation::PAUSE_POINT,
         );
     }
-    if let Some(id) = wanted.filter(|id| *id != hold.id) {
-        bail!("deployment/{name} is paused at {}, not at {id}: nothing was changed", hold.id);
+    match point {
+        Some(point) if point == hold.id || point == hold.label() => {}
+        Some(point) => {
+            bail!("deployment/{name} is paused at {}, not at {point}: nothing was changed", hold.id)
+        }
+        None => {
+            let updated = found.status.as_ref().and_then(|status| status.updated_replicas).unwrap_or(0);
+            let pods = format!("{updated} pods are of the new template");
+            super::confirm(&format!("deployment/{name}"), &hold, &pods, flags, yes).await?;
+        }
     }
     if dry_run.sends() {
         let pointer = annotation::ROLLOUT_STATE.replace('/', "~1");

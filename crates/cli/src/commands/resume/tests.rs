@@ -5,7 +5,7 @@ use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::OrderedDeploymentStatus;
 use serde_json::json;
 
-use super::{RequestedPoint, ResumeRequest, ResumeTarget, request, requested_declared, result, resume};
+use super::{ResumeTarget, is_declared, plain, request, result, resume};
 use crate::client::{Connection, DryRun};
 use crate::commands::abort::abort;
 use crate::commands::mark::{Marks, Side, mark};
@@ -24,57 +24,6 @@ fn paused() -> OrderedDeploymentStatus {
 const WEB: (&str, &str) = ("web", " -n shop");
 const ID: &str = "web-5d9c7b8c4d-cccccccc@2";
 
-/// The id that a request writes; else its error.
-fn written(
-    status: &OrderedDeploymentStatus,
-    target: ResumeTarget<'_>,
-    point: Option<&RequestedPoint>,
-) -> String {
-    match request(WEB, status, target, point) {
-        Ok(ResumeRequest::Write(id)) => id,
-        Ok(ResumeRequest::AlreadyPassed(id)) => format!("{id} is passed"),
-        Err(error) => error.to_string(),
-    }
-}
-
-#[test]
-fn a_request_names_its_pause_point_and_fits_the_state() {
-    use ResumeTarget::{All, Current, Hold};
-    let running = OrderedDeploymentStatus { hold: None, ..paused() };
-    let aborted: OrderedDeploymentStatus = serde_json::from_value(aborted()).unwrap();
-    for (status, target, said) in [
-        (paused(), Current, ID),
-        (paused(), Hold(ID), ID),
-        (paused(), All, "*@2"),
-        (running.clone(), Current, "web is not paused at a pause point"),
-        (running, All, "web is not paused at a pause point"),
-        // Another revision, another object, no pause point.
-        (
-            paused(),
-            Hold("web-5d9c7b8c4d-cccccccc@1"),
-            "web is not paused at web-5d9c7b8c4d-cccccccc@1, but at pause point",
-        ),
-        (
-            paused(),
-            Hold("other-5d9c7b8c4d-dddddddd@2"),
-            "web is not paused at other-5d9c7b8c4d-dddddddd@2, but at",
-        ),
-        (paused(), Hold("web"), "web is not paused at web, but at"),
-        (
-            aborted.clone(),
-            Current,
-            "web is aborted: its rollout cannot be resumed\nhint: start it again with `kubectl ordered retry \
-             web -n shop`",
-        ),
-        (aborted.clone(), All, "web is aborted"),
-        (aborted, Hold("canary@2"), "web is aborted"),
-    ] {
-        let found = written(&status, target, None);
-        let is_request = said.contains('@') && !said.contains(' ');
-        assert!(if is_request { found == said } else { found.starts_with(said) }, "{target:?}: {found}");
-    }
-}
-
 /// A rollout that cannot reach its pause point; the condition says so.
 fn blocked() -> OrderedDeploymentStatus {
     serde_json::from_value(json!({
@@ -88,37 +37,95 @@ fn blocked() -> OrderedDeploymentStatus {
     .unwrap()
 }
 
-#[test]
-fn a_blocked_rollout_is_resumed_by_id_only_and_a_plain_resume_lists_the_options() {
-    let error = request(WEB, &blocked(), ResumeTarget::Current, None).unwrap_err().to_string();
-    let by_name = format!("resume web {ID} -n shop");
-    for part in ["web is not paused", "Blocked at the pause point.", by_name.as_str(), "undo web -n shop"] {
-        assert!(error.contains(part), "{part}: {error}");
-    }
-    assert_eq!(written(&blocked(), ResumeTarget::Hold(ID), None), ID);
-    assert_eq!(written(&blocked(), ResumeTarget::All, None), "*@2");
-    // Only once the condition says so, and only at this pause point.
-    let early = OrderedDeploymentStatus { conditions: None, ..blocked() };
-    let view = observed_state(4, "web:2", &json!({}), &[pod("web:1", "cccccccc", "n2")]).pods.remove(0);
-    let view = RequestedPoint::Pod(Box::new((*view).clone()));
-    assert!(request(WEB, &early, ResumeTarget::Hold(ID), Some(&view)).is_err());
+fn declared() -> OrderedDeploymentStatus {
+    serde_json::from_value(at_declared("canary", &[pod("web:1", "cccccccc", "n2")])).unwrap()
+}
+
+/// The same rollout when it has gone past its pause point; with ids, these are stored as passed.
+fn past(status: OrderedDeploymentStatus, ids: &[&str]) -> OrderedDeploymentStatus {
+    let mut status = OrderedDeploymentStatus { hold: None, ..status };
+    status.rollout.as_mut().unwrap().points = None;
+    let passed = ids.iter().map(|id| json!({"id": id, "by": "Resume", "resumedAt": "2030-01-01T12:00:00Z"}));
+    status.passed = serde_json::from_value(passed.collect()).unwrap();
+    status
 }
 
 #[test]
-fn a_second_resume_of_a_passed_pause_point_writes_nothing() {
-    let mut status = paused();
-    let hold = status.hold.take().unwrap();
-    status.rollout.as_mut().unwrap().points = None;
-    // Its pod is replaced.
-    let passed = format!("{ID} is passed");
-    assert_eq!(written(&status, ResumeTarget::Hold(ID), None), passed);
-    // Its pod exists, and the point is stored as passed.
-    let view = observed_state(4, "web:2", &json!({}), &[pod("web:1", "cccccccc", "n2")]).pods.remove(0);
-    let view = RequestedPoint::Pod(Box::new((*view).clone()));
-    assert!(request(WEB, &status, ResumeTarget::Hold(ID), Some(&view)).is_err());
-    let stored = json!([{"id": hold.id, "by": "Resume", "podUID": "x", "resumedAt": "2030-01-01T12:00:00Z"}]);
-    status.passed = serde_json::from_value(stored).unwrap();
-    assert_eq!(written(&status, ResumeTarget::Hold(ID), Some(&view)), passed);
+fn a_request_names_its_pause_point_and_fits_the_state() {
+    use ResumeTarget::{All, Current, Hold};
+    let running = OrderedDeploymentStatus { hold: None, ..paused() };
+    let aborted: OrderedDeploymentStatus = serde_json::from_value(aborted()).unwrap();
+    let early = OrderedDeploymentStatus { conditions: None, ..blocked() };
+    let ahead = OrderedDeploymentStatus { hold: None, ..declared() };
+    let mut complete = running.clone();
+    let condition = condition("Complete", "True", "RolloutComplete", "");
+    complete.conditions = serde_json::from_value(json!([condition])).unwrap();
+    let suspended = OrderedDeploymentStatus { replicas: Some(0), ..complete.clone() };
+    let (existing, canary) = (Some("web-5d9c7b8c4d-cccccccc"), Some("canary"));
+    let not_paused = "web is not paused at a pause point: nothing to resume";
+    for (status, target, point, said) in [
+        (paused(), Current, None, ID),
+        (paused(), Hold(ID), None, ID),
+        (paused(), All(None), None, "*@2"),
+        (running.clone(), Current, None, not_paused),
+        (running, All(None), None, not_paused),
+        // Another revision, another object, no pause point.
+        (
+            paused(),
+            Hold("web-5d9c7b8c4d-cccccccc@1"),
+            None,
+            "web is not paused at web-5d9c7b8c4d-cccccccc@1, but at pause point",
+        ),
+        (paused(), Hold("other-5d9c7b8c4d-d@2"), None, "web is not paused at other-5d9c7b8c4d-d@2, but at"),
+        (paused(), Hold("web"), None, "web is not paused at web, but at"),
+        (
+            aborted.clone(),
+            Current,
+            None,
+            "web is aborted: its rollout cannot be resumed\nhint: start it again",
+        ),
+        (aborted.clone(), All(None), None, "web is aborted"),
+        (aborted, Hold("canary@2"), None, "web is aborted"),
+        // A blocked rollout is resumed by id only, and once the condition says so.
+        (
+            blocked(),
+            Current,
+            None,
+            "web is not paused, and a resume would pass its next pause point. Blocked at",
+        ),
+        (blocked(), Hold(ID), None, ID),
+        (blocked(), All(None), None, "*@2"),
+        (early, Hold(ID), existing, not_paused),
+        // Its pod is replaced; it exists; it exists, and the point is stored as passed.
+        (past(paused(), &[]), Hold(ID), None, "passed"),
+        (past(paused(), &[]), Hold(ID), existing, not_paused),
+        (past(paused(), &[ID]), Hold(ID), existing, "passed"),
+        (declared(), Current, None, "canary@2"),
+        (declared(), Hold("canary@2"), None, "canary@2"),
+        (ahead, Hold("canary@2"), canary, not_paused),
+        (past(declared(), &["canary@2"]), Hold("canary@2"), canary, "passed"),
+        // It was passed by another rollout; the group of another zone is not passed.
+        (past(declared(), &["canary@2"]), Hold("canary@1"), canary, not_paused),
+        (past(declared(), &["canary@2"]), Hold("canary.b@2"), Some("canary.b"), not_paused),
+        (complete, All(None), None, not_paused),
+        (suspended.clone(), All(None), None, "*@2"),
+        (suspended, Current, None, "web is not paused at a pause point, but its rollout is suspended at 0"),
+    ] {
+        let found = match request(WEB, &status, target, point) {
+            Ok((_, true)) => "passed".to_owned(),
+            Ok((id, false)) => id,
+            Err(error) => error.to_string(),
+        };
+        assert!(
+            if said.contains(' ') { found.starts_with(said) } else { found == said },
+            "{target:?}: {found}"
+        );
+    }
+    let error = request(WEB, &blocked(), Current, None).unwrap_err().to_string();
+    assert!(
+        error.contains(&format!("resume web {ID} -n shop")) && error.contains("undo web -n shop"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -171,10 +178,6 @@ async fn a_timeout_has_its_own_exit_code_and_the_request_stays() {
     assert_eq!((stored.abort_requested, stored.retry_requested), (Some(2), Some(2)));
 }
 
-fn declared() -> OrderedDeploymentStatus {
-    serde_json::from_value(at_declared("canary", &[pod("web:1", "cccccccc", "n2")])).unwrap()
-}
-
 #[test]
 fn declared_points_are_found_by_their_names_and_not_as_pods() {
     let points = json!([
@@ -182,58 +185,19 @@ fn declared_points_are_found_by_their_names_and_not_as_pods() {
     ]);
     let mut spec = observed_state(4, "web:2", &json!({}), &[]).deployment.spec.clone();
     spec.strategy.pause_points = serde_json::from_value(points).unwrap();
-    let status = OrderedDeploymentStatus { hold: None, ..declared() };
-    let found = |id| match requested_declared(id, &spec, &status) {
-        Some(RequestedPoint::Declared(label)) => Some(label),
-        _ => None,
-    };
-    assert_eq!(found("canary@2").as_deref(), Some("canary"));
-    // No pod can have that name.
-    assert_eq!(found("zones.us_East.1@2").as_deref(), Some("zones.us_East.1"));
-    assert_eq!((found("web-5d9c7b8c4d-cccccccc@2"), found("canary")), (None, None));
-    // It was removed from the spec after it was passed.
-    let passed = json!([{"id": "early@2", "resumedAt": "2030-01-01T12:00:00Z"}]);
-    let status =
-        OrderedDeploymentStatus { passed: serde_json::from_value(passed).unwrap(), ..status.clone() };
-    assert!(requested_declared("early@2", &spec, &status).is_some());
-    assert!(requested_declared("late@2", &spec, &status).is_none());
-}
-
-#[test]
-fn a_declared_point_is_passed_by_its_id_and_only_once() {
-    let canary = RequestedPoint::Declared("canary".to_owned());
-    let hold = ResumeTarget::Hold("canary@2");
-    for target in [ResumeTarget::Current, hold] {
-        assert_eq!(written(&declared(), target, None), "canary@2");
+    let status = past(declared(), &["early@2"]);
+    for (id, expected) in [
+        ("canary@2", true),
+        // No pod can have that name.
+        ("zones.us_East.1@2", true),
+        ("web-5d9c7b8c4d-cccccccc@2", false),
+        ("canary", false),
+        // It was removed from the spec after it was passed.
+        ("early@2", true),
+        ("late@2", false),
+    ] {
+        assert_eq!(is_declared(id, &spec, &status), expected, "{id}");
     }
-    let mut status = OrderedDeploymentStatus { hold: None, ..declared() };
-    // It is ahead.
-    let error = request(WEB, &status, hold, Some(&canary)).unwrap_err().to_string();
-    assert!(error.contains("not paused at a pause point"), "{error}");
-    status.rollout.as_mut().unwrap().points = None;
-    status.passed =
-        serde_json::from_value(json!([{"id": "canary@2", "resumedAt": "2030-01-01T12:00:00Z"}])).unwrap();
-    assert_eq!(written(&status, hold, Some(&canary)), "canary@2 is passed");
-    // It was passed by another rollout.
-    assert!(request(WEB, &status, ResumeTarget::Hold("canary@1"), Some(&canary)).is_err());
-    // The group of another zone is not passed.
-    let zone = RequestedPoint::Declared("canary.b".to_owned());
-    assert!(request(WEB, &status, ResumeTarget::Hold("canary.b@2"), Some(&zone)).is_err());
-}
-
-#[test]
-fn all_ends_a_suspension_and_a_plain_resume_says_how() {
-    let mut status: OrderedDeploymentStatus = OrderedDeploymentStatus { hold: None, ..paused() };
-    status.conditions =
-        serde_json::from_value(json!([condition("Complete", "True", "RolloutComplete", "")])).unwrap();
-    assert!(request(WEB, &status, ResumeTarget::All, None).is_err());
-    status.replicas = Some(0);
-    assert_eq!(written(&status, ResumeTarget::All, None), "*@2");
-    let error = request(WEB, &status, ResumeTarget::Current, None).unwrap_err().to_string();
-    assert!(
-        error.contains("suspended at 0 replicas") && error.contains("resume web --all -n shop"),
-        "{error}"
-    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -286,7 +250,9 @@ async fn a_plain_deployment_is_resumed_at_the_pause_point_that_was_read() {
         }},
     });
     api.create(&kube::api::PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
-    let error = super::plain::resume(connection, "plain", None, false).await.unwrap_err().to_string();
+    let resume = async |point, all| plain::resume(connection, "plain", point, all, false).await;
+    let refused = async |point, all| resume(point, all).await.unwrap_err().to_string();
+    let error = refused(None, false).await;
     assert!(
         error.contains("but by spec.paused") && error.contains("kubectl rollout resume deployment/plain"),
         "{error}"
@@ -294,12 +260,12 @@ async fn a_plain_deployment_is_resumed_at_the_pause_point_that_was_read() {
     let state = json!({"hold": hold}).to_string();
     let patch = json!({"metadata": {"annotations": {annotation::ROLLOUT_STATE: state}}});
     api.patch("plain", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    let other = super::plain::resume(connection, "plain", Some("y@2"), false).await.unwrap_err().to_string();
-    assert!(other.contains("paused at plain-1-x@2, not at y@2"), "{other}");
-    assert!(super::plain::resume(connection, "plain", None, true).await.is_err());
-    let text = super::plain::resume(connection, "plain", None, false).await.unwrap();
+    assert!(refused(Some("y@2"), false).await.contains("paused at plain-1-x@2, not at y@2"));
+    assert!(refused(None, true).await.contains("passes one pause point at a time"));
+    // The tests have no terminal.
+    assert!(refused(None, false).await.contains("hint: name the pause point that you mean"));
+    let text = resume(Some("plain-1-x"), false).await.unwrap();
     assert!(text.starts_with("deployment/plain: plain-1-x@2 is passed\n"), "{text}");
     assert_eq!(api.get("plain").await.unwrap().spec.unwrap().paused, Some(false));
-    let again = super::plain::resume(connection, "plain", None, false).await.unwrap_err().to_string();
-    assert_eq!(again, "deployment/plain is not paused at a pause point");
+    assert_eq!(refused(None, false).await, "deployment/plain is not paused at a pause point");
 }

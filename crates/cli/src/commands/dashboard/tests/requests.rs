@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tower::ServiceExt;
 
-use super::super::connections::Streaming;
 use super::super::server::router;
 use super::super::shared::Dashboard;
 use super::super::{Args, listen};
@@ -111,32 +110,77 @@ async fn every_response_forbids_scripts_of_others_and_is_not_stored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_page_gets_nothing_without_the_token_of_its_address() {
+async fn the_token_is_exchanged_once_for_a_cookie_that_scripts_and_other_sites_do_not_get() {
     let served = Served::start(false).await;
     let address = served.dashboard.gate.address();
-    let token = address.split_once("token=").unwrap().1;
-    let refused = served.send(served.post("/session"), &json!({"token": "guess"})).await;
-    assert_eq!((refused.status, refused.headers.get(header::SET_COOKIE)), (StatusCode::UNAUTHORIZED, None));
-    let elsewhere = Request::post("/session")
-        .header(header::HOST, served.host())
-        .header(header::ORIGIN, "http://evil.example")
-        .header(header::CONTENT_TYPE, "application/json");
-    assert_eq!(served.send(elsewhere, &json!({"token": token})).await.status, StatusCode::FORBIDDEN);
-    let answer = served.send(served.post("/session"), &json!({"token": token})).await;
+    let (page, token) = address.split_once("#token=").unwrap();
+    assert_eq!(page, format!("http://{}/", served.host()));
+    let exchange = async |token: &str| served.send(served.post("/session"), &json!({"token": token})).await;
+    for wrong in ["", "guess", &token[1..], &format!("{token}0")] {
+        let refused = exchange(wrong).await;
+        let cookie = refused.headers.get(header::SET_COOKIE);
+        assert_eq!((refused.status, cookie), (StatusCode::UNAUTHORIZED, None), "{wrong}");
+    }
+    let answer = exchange(token).await;
     assert_eq!(answer.status, StatusCode::OK);
     let cookie = answer.headers[header::SET_COOKIE].to_str().unwrap();
-    assert!(cookie.ends_with("; HttpOnly; SameSite=Strict"), "{cookie}");
-    let again = served.send(served.post("/session"), &json!({"token": token})).await;
+    let expected = format!("{}; Path={}; HttpOnly; SameSite=Strict", served.cookie(), served.path(""));
+    assert_eq!(cookie, expected);
+    let again = exchange(token).await;
     assert_eq!((again.status, again.headers.get(header::SET_COOKIE)), (StatusCode::GONE, None));
     assert!(again.text.contains("its token works once"), "{}", again.text);
+}
 
-    for path in ["/events", "/events/default/web", "/plan/default/web"] {
-        let path = served.path(path);
-        let answer = served.send(served.get(&path), &Value::Null).await;
-        assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{path}");
+#[tokio::test(start_paused = true)]
+async fn only_the_page_of_the_printed_address_gets_answers_and_writes() {
+    let served = Served::start(false).await;
+    let (host, cookie) = (served.host(), served.cookie());
+    let send = async |method: Method, path: &str, changed: &[(&str, &str)]| {
+        let own = [("host", host.as_str()), ("cookie", &cookie), ("origin", &format!("http://{host}"))];
+        let kept = own.into_iter().chain([("content-type", "application/json")]);
+        let kept = kept.filter(|(name, _)| changed.iter().all(|(other, _)| other != name));
+        let headers = kept.chain(changed.iter().copied().filter(|(_, value)| *value != "-"));
+        let request = Request::builder().method(method).uri(served.path(path));
+        let request = headers.fold(request, |request, (name, value)| request.header(name, value));
+        let body = json!({"namespace": "default", "name": "web", "act": {"action": "pause"}});
+        served.send(request, &body).await
+    };
+    let (name, secret) = cookie.split_once('=').unwrap();
+    let wrong_cookies = [
+        "-".to_owned(),
+        secret.to_owned(),
+        format!("{name}={}", &secret[1..]),
+        format!("ordered-dashboard-8002={secret}"),
+    ];
+    let cookies = wrong_cookies.iter().map(|wrong| ("cookie", wrong.as_str(), StatusCode::UNAUTHORIZED));
+    let elsewhere = format!("{host}.evil.example:8001");
+    let port = host.replace("8001", "8002");
+    let hosts =
+        ["evil.example:8001", "127.0.0.1:8001", "localhost:8001", "[::1]:8001", &elsewhere, &port, "-"];
+    let hosts = hosts.into_iter().map(|wrong| ("host", wrong, StatusCode::MISDIRECTED_REQUEST));
+    for (name, wrong, status) in cookies.chain(hosts) {
+        for (method, path) in
+            [(Method::POST, "/act"), (Method::GET, "/events"), (Method::GET, "/plan/default/web")]
+        {
+            assert_eq!(send(method, path, &[(name, wrong)]).await.status, status, "{path} {name}: {wrong}");
+        }
     }
-    let plan = served.get(&served.path("/plan/default/web")).header(header::COOKIE, served.cookie());
-    let plan = served.send(plan, &Value::Null).await;
+    let twice = [("host", host.as_str()), ("host", "evil.example")];
+    assert_eq!(send(Method::GET, "/events", &twice).await.status, StatusCode::MISDIRECTED_REQUEST);
+    let (https, other) = (format!("https://{host}"), format!("http://{port}"));
+    for origin in ["http://evil.example", "http://127.0.0.1:8001", "null", "-", &https, &other] {
+        let refused = send(Method::POST, "/act", &[("origin", origin)]).await;
+        assert_eq!(refused.status, StatusCode::FORBIDDEN, "{origin}");
+    }
+    let form = send(Method::POST, "/act", &[("content-type", "text/plain")]).await;
+    assert_eq!(form.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    for method in [Method::GET, Method::DELETE] {
+        assert_eq!(send(method, "/act", &[]).await.status, StatusCode::METHOD_NOT_ALLOWED);
+    }
+    assert!(!served.is_paused().await);
+
+    let accepted = [("host", &*host.to_uppercase()), ("cookie", &format!("a=b; {cookie};c=d"))];
+    let plan = send(Method::GET, "/plan/default/web", &accepted).await;
     assert!(
         plan.status == StatusCode::OK && plan.text.contains("no pod would be created or deleted"),
         "{}",
@@ -158,52 +202,6 @@ async fn no_other_program_can_listen_on_the_port() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rebound_name_gets_nothing() {
-    let served = Served::start(false).await;
-    for path in ["/".to_owned(), "/assets/app.js".to_owned(), served.path("/plan/default/web")] {
-        for host in ["evil.example:8001", "127.0.0.1:8001", "localhost:8001"] {
-            let request = Request::get(&path).header(header::HOST, host);
-            let answer = served.send(request.header(header::COOKIE, served.cookie()), &Value::Null).await;
-            assert_eq!(answer.status, StatusCode::MISDIRECTED_REQUEST, "{host}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_write_of_another_page_changes_nothing() {
-    let served = Served::start(false).await;
-    let body = json!({"namespace": "default", "name": "web", "act": {"action": "pause"}});
-    let path = served.path("/act");
-    let request = |origin: Option<&str>, media_type: &str, cookie: &str| {
-        let request = Request::post(&path).header(header::HOST, served.host()).header(header::COOKIE, cookie);
-        let request = request.header(header::CONTENT_TYPE, media_type);
-        match origin {
-            Some(origin) => request.header(header::ORIGIN, origin),
-            None => request,
-        }
-    };
-    let (cookie, own) = (served.cookie(), format!("http://{}", served.host()));
-    for (origin, media_type, cookie, status) in [
-        (Some("http://evil.example"), "application/json", &*cookie, StatusCode::FORBIDDEN),
-        (Some("http://127.0.0.1:9999"), "application/json", &*cookie, StatusCode::FORBIDDEN),
-        (None, "application/json", &*cookie, StatusCode::FORBIDDEN),
-        (Some(&*own), "text/plain", &*cookie, StatusCode::UNSUPPORTED_MEDIA_TYPE),
-        (Some(&*own), "application/json", "other=1", StatusCode::UNAUTHORIZED),
-    ] {
-        assert_eq!(
-            served.send(request(origin, media_type, cookie), &body).await.status,
-            status,
-            "{origin:?}"
-        );
-    }
-    assert!(!served.is_paused().await);
-    for method in [Method::GET, Method::DELETE] {
-        let request = served.post(&path).method(method).header(header::COOKIE, &cookie);
-        assert_eq!(served.send(request, &body).await.status, StatusCode::METHOD_NOT_ALLOWED);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_body_has_a_limit_in_size_and_time() {
     let served = Served::start(false).await;
     let send = async |body: Body| {
@@ -213,20 +211,6 @@ async fn a_body_has_a_limit_in_size_and_time() {
     assert_eq!(send(Body::from(vec![b' '; 65 * 1024])).await, StatusCode::PAYLOAD_TOO_LARGE);
     let never = futures::stream::pending::<Result<String, std::io::Error>>();
     assert_eq!(send(Body::from_stream(never)).await, StatusCode::REQUEST_TIMEOUT);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stream_marks_its_connection_until_it_ends() {
-    let served = Served::start(false).await;
-    for path in ["/events", "/events/default/web"] {
-        let connection = Streaming::default();
-        let request = served.get(&served.path(path)).header(header::COOKIE, served.cookie());
-        let request = request.extension(connection.clone()).body(Body::empty()).unwrap();
-        let response = router(Arc::clone(&served.dashboard)).oneshot(request).await.unwrap();
-        assert!(response.status() == StatusCode::OK && connection.is_open(), "{path}");
-        drop(response);
-        assert!(!connection.is_open(), "{path}");
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,8 +20,8 @@ fn lost(error: &str) -> Lost {
     Lost { since: "2030-01-01T11:59:48Z".parse().unwrap(), error: error.to_owned() }
 }
 
-fn press(view: &mut View, code: KeyCode, all: &[Overview]) -> Effect {
-    view.key(KeyEvent::new(code, KeyModifiers::NONE), all)
+fn press(view: &mut View, code: KeyCode, overview: &Overview) -> Effect {
+    view.key(KeyEvent::new(code, KeyModifiers::NONE), overview)
 }
 
 fn text(page: &Page) -> String {
@@ -48,8 +48,8 @@ fn small(name: &str) -> Overview {
 
 #[test]
 fn a_large_rollout_shows_its_state_its_pause_and_what_goes_next_on_a_small_terminal() {
-    let all = [large()];
-    let mut view = View::new(true, false);
+    let all = large();
+    let mut view = View::new(false);
     let page = view.page(&all, link(None), DRAWING, 24);
     assert_eq!(page.top.len() + page.middle.len() + page.bottom.len(), 24);
     let top = page.top.join("\n");
@@ -82,32 +82,28 @@ fn a_large_rollout_shows_its_state_its_pause_and_what_goes_next_on_a_small_termi
 
 #[test]
 fn a_resume_is_confirmed_and_names_the_pause_point() {
-    let all = [large()];
-    let mut view = View::new(true, false);
+    let all = large();
+    let mut view = View::new(false);
     assert_eq!(press(&mut view, KeyCode::Char('r'), &all), Effect::None);
     let asked = view.page(&all, link(None), DRAWING, 24).bottom.join("\n");
     assert_eq!(asked, "pass pause point web-5d9c7b8c4d-0000@2 of web? y/n");
     assert_eq!(press(&mut view, KeyCode::Char('n'), &all), Effect::None);
     press(&mut view, KeyCode::Char('r'), &all);
-    let expected = Effect::Resume {
-        namespace: "shop".to_owned(),
-        name: "web".to_owned(),
-        id: "web-5d9c7b8c4d-0000@2".to_owned(),
-    };
+    let expected = Effect::Resume("web-5d9c7b8c4d-0000@2".to_owned());
     assert_eq!(press(&mut view, KeyCode::Char('y'), &all), expected);
     view.done(Done::Message("web: passed web-5d9c7b8c4d-0000@2; the rollout continues".to_owned()));
     assert!(view.page(&all, link(None), DRAWING, 24).bottom[0].contains("the rollout continues"));
     // Nothing to resume.
-    let idle = [small("api")];
-    let mut view = View::new(true, false);
+    let idle = small("api");
+    let mut view = View::new(false);
     press(&mut view, KeyCode::Char('r'), &idle);
     assert_eq!(view.page(&idle, link(None), DRAWING, 24).bottom[0], "api is not paused at a pause point");
 }
 
 #[test]
 fn a_filter_shows_all_pods_that_match() {
-    let all = [large()];
-    let mut view = View::new(true, false);
+    let all = large();
+    let mut view = View::new(false);
     press(&mut view, KeyCode::Char('/'), &all);
     for c in "8c4d-0452q".chars() {
         // `q` is part of the text here.
@@ -125,39 +121,18 @@ fn a_filter_shows_all_pods_that_match() {
 
 #[test]
 fn a_lost_connection_is_the_first_line() {
-    let all = [large()];
-    let mut view = View::new(true, false);
+    let all = large();
+    let mut view = View::new(false);
     let page = view.page(&all, link(Some(&lost("connection refused"))), DRAWING, 24);
     assert!(page.top[0].starts_with("✖ connection lost for 12s, reconnecting"), "{:?}", page.top[0]);
     assert!(page.top[0].chars().count() <= 80);
 }
 
 #[test]
-fn several_objects_are_a_list_that_opens_one() {
-    let all: Vec<Overview> = (0..40).map(|number| small(&format!("web{number:02}"))).collect();
-    let mut view = View::new(false, false);
-    let page = view.page(&all, link(None), DRAWING, 12);
-    assert!(page.middle[0].starts_with("▶ web00 in shop"), "{}", text(&page));
-    for _ in 0..39 {
-        press(&mut view, KeyCode::Down, &all);
-    }
-    let page = view.page(&all, link(None), DRAWING, 12);
-    assert!(page.middle.last().unwrap().starts_with("▶ web39"), "{}", text(&page));
-    press(&mut view, KeyCode::Enter, &all);
-    assert!(view.page(&all, link(None), DRAWING, 12).top[1].starts_with("web39 in shop"));
-    press(&mut view, KeyCode::Esc, &all);
-    assert!(view.page(&all, link(None), DRAWING, 12).middle.iter().any(|line| line.starts_with("▶ web39")));
-    assert_eq!(press(&mut view, KeyCode::Char('q'), &all), Effect::Quit);
-    // No object is left.
-    assert_eq!(view.page(&[], link(None), DRAWING, 12).middle, ["No OrderedDeployments."]);
-}
-
-#[test]
 fn a_plan_replaces_the_pods_until_it_is_closed() {
-    let all = [large()];
-    let mut view = View::new(true, false);
-    let expected = Effect::Plan { namespace: "shop".to_owned(), name: "web".to_owned() };
-    assert_eq!(press(&mut view, KeyCode::Char('p'), &all), expected);
+    let all = large();
+    let mut view = View::new(false);
+    assert_eq!(press(&mut view, KeyCode::Char('p'), &all), Effect::Plan);
     view.done(Done::Plan("first\nsecond\n".to_owned()));
     let page = view.page(&all, link(None), DRAWING, 24);
     assert_eq!(page.middle, ["first", "second"]);
@@ -169,14 +144,17 @@ fn a_plan_replaces_the_pods_until_it_is_closed() {
 fn control_characters_do_not_reach_the_terminal() {
     let mut hostile = small("web");
     hostile.name = "web\u{1b}[2J".to_owned();
-    let all = [hostile];
-    let mut view = View::new(true, false);
+    let mut view = View::new(false);
     let mut terminal = Terminal::new(TestBackend::new(80, 12)).unwrap();
     let style = Style { color: true, unicode: true };
     terminal
         .draw(|frame| {
-            let page =
-                view.page(&all, link(Some(&lost("\u{1b}]0;owned\u{7}"))), Drawing { style, ..DRAWING }, 12);
+            let page = view.page(
+                &hostile,
+                link(Some(&lost("\u{1b}]0;owned\u{7}"))),
+                Drawing { style, ..DRAWING },
+                12,
+            );
             paint::draw(frame, &page);
         })
         .unwrap();
@@ -188,7 +166,6 @@ fn control_characters_do_not_reach_the_terminal() {
 
 #[test]
 fn any_size_and_any_keys_work() {
-    let objects = [vec![], vec![large()], vec![small("a"), large(), small("b")]];
     let codes = [
         KeyCode::Down,
         KeyCode::PageDown,
@@ -206,41 +183,39 @@ fn any_size_and_any_keys_work() {
         KeyCode::Home,
         KeyCode::Esc,
     ];
-    for all in &objects {
-        for single in [true, false] {
-            let mut view = View::new(single, false);
-            for (step, code) in codes.iter().cycle().take(60).enumerate() {
-                press(&mut view, *code, all);
-                let (width, height) = (1 + (step * 7) % 120, 1 + (step * 5) % 40);
-                let page = view.page(all, link(None), Drawing { width: Some(width), ..DRAWING }, height);
-                assert!(!page.top.is_empty() && !page.bottom.is_empty());
-            }
+    for overview in [large(), small("a")] {
+        let mut view = View::new(false);
+        for (step, code) in codes.iter().cycle().take(60).enumerate() {
+            press(&mut view, *code, &overview);
+            let (width, height) = (1 + (step * 7) % 120, 1 + (step * 5) % 40);
+            let page = view.page(&overview, link(None), Drawing { width: Some(width), ..DRAWING }, height);
+            assert!(!page.top.is_empty() && !page.bottom.is_empty());
         }
     }
 }
 
 #[test]
 fn a_question_and_a_message_end_with_their_pause_point() {
-    let held = [large()];
-    let mut view = View::new(true, false);
+    let held = large();
+    let mut view = View::new(false);
     view.page(&held, link(None), DRAWING, 24);
     press(&mut view, KeyCode::Char('r'), &held);
-    let point = held[0].hold.as_ref().expect("it is held");
+    let point = held.hold.as_ref().expect("it is held");
     let asked = format!("pass pause point {} of web? y/n", point.id);
     assert_eq!(view.page(&held, link(None), Drawing { width: None, ..DRAWING }, 24).bottom, [asked]);
     // Somebody else resumes it.
     let mut next = large();
     next.hold.as_mut().expect("it is held").id = "other@2".to_owned();
     view.done(Done::Message("the rollout continues".to_owned()));
-    let page = view.page(&[next], link(None), DRAWING, 24);
+    let page = view.page(&next, link(None), DRAWING, 24);
     assert_eq!(page.bottom.len(), 1, "{page:?}");
     assert!(page.bottom[0].starts_with("q quit"), "{page:?}");
 }
 
 #[test]
 fn the_screen_says_how_much_is_below() {
-    let all = [large()];
-    let mut view = View::new(true, true);
+    let all = large();
+    let mut view = View::new(true);
     let page = view.page(&all, link(None), DRAWING, 24);
     let whole: usize = 1 + view.page(&all, link(None), DRAWING, 10_000).middle.len();
     let last = page.middle.last().unwrap();
