@@ -90,7 +90,7 @@ pub(crate) async fn show(
         config.nodes.len()
     );
     let mut embedded = Embedded::start(config).await?;
-    embedded.start_controller(clock.clone(), names)?;
+    embedded.start_controller(clock.clone(), names, Duration::ZERO)?;
     let client = embedded.sandbox.connect("kubectl-ordered")?;
     let connection = Connection {
         client: client.clone(),

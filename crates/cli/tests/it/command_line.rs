@@ -302,15 +302,22 @@ async fn names_are_completed_from_the_cluster() {
     let sandbox = serve(&fixture).await;
     install(&sandbox).await;
     create_web(&sandbox).await;
-    let complete = |words: &[&str]| {
-        let words = [&["__complete", "--kubeconfig", "config"], words].concat();
-        tokio::task::block_in_place(|| fixture.ok(&words))
+    let name = fixture.path("kubectl_complete-ordered");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kubectl-ordered"), &name).unwrap();
+    let complete_in = |kubeconfig: &str, words: &[&str]| {
+        let words = [&["--kubeconfig", kubeconfig], words].concat();
+        let output = tokio::task::block_in_place(|| {
+            Command::new(&name).args(words).current_dir(fixture.home.path()).output().unwrap()
+        });
+        assert_eq!(text(&output.stderr), "");
+        text(&output.stdout)
     };
+    let complete = |words: &[&str]| complete_in("config", words);
     assert_eq!(complete(&["get", ""]), "web\n:4\n");
     assert_eq!(complete(&["get", "od/w"]), "od/web\n:4\n");
     assert_eq!(complete(&["set", "image", "web", ""]), "app=\n:6\n");
     assert_eq!(complete(&["get", "-n", "def"]), "default\n:4\n");
     assert_eq!(complete(&["sta"]), "status\n:4\n");
     // Without a cluster there are no candidates and no errors.
-    assert_eq!(fixture.ok(&["__complete", "--kubeconfig", "nowhere", "get", ""]), ":4\n");
+    assert_eq!(complete_in("nowhere", &["get", ""]), ":4\n");
 }

@@ -22,7 +22,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
-use crate::client::reader::Reader;
+use crate::client::reader;
 use crate::commands::plan::forecast::{AssumptionFlags, plan};
 use crate::commands::plan::spec_change::SpecChange;
 use crate::embedded::Embedded;
@@ -51,7 +51,7 @@ impl Cluster {
         // count.
         let clock = Clock::from_fn(move || whole_seconds(ticking.now()));
         let client = embedded.sandbox.connect("test").unwrap();
-        embedded.start_collecting_controller(clock.clone(), Names::seeded(seed), COALESCE).unwrap();
+        embedded.start_controller(clock.clone(), Names::seeded(seed), COALESCE).unwrap();
         let cluster = Self { embedded, client, clock };
         cluster.pass(1).await;
         cluster
