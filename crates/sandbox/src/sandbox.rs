@@ -105,9 +105,10 @@ impl Sandbox {
             silent: watch::Sender::default(),
             collector: watch::Sender::new(config.collector),
         };
-        sandbox.spawn(server::clean_up(Arc::downgrade(&sandbox.server)));
+        sandbox.spawn(server::clean_up(Arc::clone(&sandbox.server)));
         let collector = sandbox.connect("sandbox-garbage-collector")?;
-        sandbox.spawn(collector::run(collector, sandbox.collector.subscribe()));
+        let server = Arc::clone(&sandbox.server);
+        sandbox.spawn(collector::run(server, collector, sandbox.collector.subscribe()));
         let kubelet = sandbox.connect("sandbox-kubelet")?;
         nodes::register(&kubelet, &clock, &config.nodes).await.map_err(Error::RegisterNodes)?;
         sandbox.spawn(scheduler::run(sandbox.connect("sandbox-scheduler")?, clock.clone()));
