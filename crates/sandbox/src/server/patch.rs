@@ -52,7 +52,9 @@ pub(super) fn decode_result(ask: &Ask<'_>, patched: &mut Value) -> Result<(), Fa
         if is_of_another_version && ask.info.origin == Origin::Crd {
             let detail = format!("must be {}", ask.info.api_version());
             let cause = Cause::invalid("apiVersion", &patched["apiVersion"], &detail);
-            Failure::invalid(&ask.info, ask.name(), &[cause])
+            let version = patched["apiVersion"].as_str().unwrap_or_default();
+            let group = version.rsplit_once('/').map_or("", |(group, _)| group);
+            Failure::invalid_kind(group, &ask.info.kind, ask.name(), &[cause])
         } else if is_of_another_version || has("cannot be handled as a") {
             undecodable(&Value::Null, &failure.message)
         } else {
