@@ -70,9 +70,6 @@ fn subresources(info: &ResourceInfo) -> Vec<Sub<'_>> {
         subs.push(Sub { kind: "Binding", ..own("binding", &["create"]) });
         subs.push(Sub { kind: "Eviction", group: "policy", ..own("eviction", &["create"]) });
     }
-    if info.is_builtin("", "Namespace") {
-        subs.push(own("finalize", &["update"]));
-    }
     if info.status {
         subs.push(own("status", &["get", "patch", "update"]));
     }

@@ -67,9 +67,7 @@ impl Target {
         let mut rest = match rest.as_slice() {
             // `namespaces/NAME`, alone or with a subresource of Namespace, addresses the namespace itself.
             [first, _] if first == "namespaces" => rest.into_iter(),
-            [first, _, sub] if first == "namespaces" && (sub == "status" || sub == "finalize") => {
-                rest.into_iter()
-            }
+            [first, _, sub] if first == "namespaces" && sub == "status" => rest.into_iter(),
             [first, namespace, ..] if first == "namespaces" => {
                 target.namespace = Some(namespace.clone());
                 rest.into_iter().skip(2).collect::<Vec<_>>().into_iter()
@@ -108,19 +106,13 @@ impl Query {
     }
 
     /// Whether the query has `dryRun=All`. Any other value is an error.
-    pub(crate) fn dry_run(&self, method: &http::Method) -> Result<bool, Failure> {
+    pub(crate) fn dry_run(&self) -> Result<bool, Failure> {
         match self.get("dryRun") {
             None => Ok(false),
             Some("All") => Ok(true),
             Some(other) => {
-                let options = match *method {
-                    http::Method::POST => "CreateOptions",
-                    http::Method::PUT => "UpdateOptions",
-                    http::Method::PATCH => "PatchOptions",
-                    _ => "DeleteOptions",
-                };
                 let cause = Cause::not_supported("dryRun", &json!([other]), &["All"]);
-                Err(Failure::invalid_options(options, &[cause]))
+                Err(Failure::invalid_options("Options", &[cause]))
             }
         }
     }

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::schema::CrdSchema;
 
 mod crd;
@@ -31,11 +33,13 @@ pub struct ScalePaths {
 }
 
 /// A printer column of a custom resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Column {
     /// Header, as written in the CRD.
     pub name: String,
     /// `string`, `integer`, `number`, `boolean` or `date`.
+    #[serde(rename = "type")]
     pub type_: String,
     /// Optional format.
     pub format: String,
@@ -44,6 +48,7 @@ pub struct Column {
     /// Columns with a priority other than 0 are shown only with `-o wide`.
     pub priority: i64,
     /// Simple JSON path into the object.
+    #[serde(skip_serializing)]
     pub json_path: String,
 }
 

@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::http::Front;
-use crate::pipe::Pipes;
+use crate::pipe;
 use crate::server::{self, Server};
 use crate::store::{Backup, Commit, Journal};
 use crate::tls::{self, Endpoint};
@@ -105,9 +105,10 @@ impl Sandbox {
             silent: watch::Sender::default(),
             collector: watch::Sender::new(config.collector),
         };
-        sandbox.spawn(server::clean_up(Arc::downgrade(&sandbox.server)));
+        sandbox.spawn(server::clean_up(Arc::clone(&sandbox.server)));
         let collector = sandbox.connect("sandbox-garbage-collector")?;
-        sandbox.spawn(collector::run(collector, sandbox.collector.subscribe()));
+        let server = Arc::clone(&sandbox.server);
+        sandbox.spawn(collector::run(server, collector, sandbox.collector.subscribe()));
         let kubelet = sandbox.connect("sandbox-kubelet")?;
         nodes::register(&kubelet, &clock, &config.nodes).await.map_err(Error::RegisterNodes)?;
         sandbox.spawn(scheduler::run(sandbox.connect("sandbox-scheduler")?, clock.clone()));
@@ -142,7 +143,7 @@ impl Sandbox {
     /// A client with its own user agent, which [`Self::requests`] records.
     pub fn connect(&self, user_agent: &str) -> Result<Client, Error> {
         let value = HeaderValue::from_str(user_agent).map_err(|_| Error::UserAgent(user_agent.to_owned()))?;
-        Ok(Client::new(Pipes::new(self.front.clone(), value), "default"))
+        Ok(pipe::client(self.front.clone(), value))
     }
 
     /// Listens for kubectl with TLS and a token, on loopback only. Port 0 selects a free port.

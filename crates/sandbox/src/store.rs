@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::object;
@@ -85,9 +85,8 @@ pub(crate) struct Store {
     limit: usize,
     /// Only present if the configuration asks for a journal.
     pub(crate) journal: Option<Journal>,
-    /// Notified of every change that may empty a terminating namespace or a terminating
-    /// CustomResourceDefinition.
-    pub(crate) emptied: Arc<Notify>,
+    /// Tells of each creation and removal, and of changes of owners, finalizers and deletion timestamps.
+    pub(crate) changes: watch::Sender<()>,
 }
 
 impl Store {
@@ -98,7 +97,7 @@ impl Store {
             collections: BTreeMap::new(),
             limit: limit.max(1),
             journal: None,
-            emptied: Arc::new(Notify::new()),
+            changes: watch::Sender::default(),
         }
     }
 
@@ -120,12 +119,7 @@ impl Store {
         object::set_meta(&mut value, "resourceVersion", self.version.to_string().into());
         let value = Arc::new(value);
         let previous = self.collection(resource).objects.insert(key.clone(), Arc::clone(&value));
-        let newly_terminating =
-            object::terminating(&value) && previous.as_ref().is_none_or(|old| *old != value);
         self.record(resource, Arc::clone(&value), previous, false);
-        if newly_terminating {
-            self.emptied.notify_one();
-        }
         value
     }
 
@@ -137,7 +131,6 @@ impl Store {
         object::set_meta(&mut value, "resourceVersion", self.version.to_string().into());
         let value = Arc::new(value);
         self.record(resource, Arc::clone(&value), Some(previous), true);
-        self.emptied.notify_one();
         Some(value)
     }
 
@@ -160,6 +153,12 @@ impl Store {
                 deleted,
                 request: journal.request,
             });
+        }
+        let links = |of: &Value| {
+            ["ownerReferences", "finalizers", "deletionTimestamp"].map(|key| of["metadata"][key].clone())
+        };
+        if deleted || previous.as_deref().map(links) != Some(links(&object)) {
+            self.changes.send_replace(());
         }
         let collection = self.collection(resource);
         collection.history.push_back(Arc::new(Event {
@@ -192,6 +191,7 @@ impl Store {
             collection.forgotten = backup.version;
             collection.changed.notify_waiters();
         }
+        self.changes.send_replace(());
     }
 
     /// Drops the whole history, as a compaction of etcd does. Watches from an older version expire.

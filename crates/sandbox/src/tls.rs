@@ -7,16 +7,13 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose,
-};
+use rcgen::{CertifiedKey, KeyPair};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use crate::error::Error;
 use crate::http::Front;
@@ -30,13 +27,6 @@ pub struct Endpoint {
     pub kubeconfig: String,
 }
 
-/// The certificate authority of one run, and the server certificate that it signed.
-struct Identity {
-    authority: String,
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-}
-
 /// Binds the address. Returns the endpoint and the future that serves it.
 pub(crate) async fn listen(
     front: &Front,
@@ -45,17 +35,18 @@ pub(crate) async fn listen(
     if !address.ip().is_loopback() {
         return Err(Error::ListenBeyondLoopback(address));
     }
-    let identity = identity()?;
+    let CertifiedKey { cert, signing_key } = identity()?;
+    let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(identity.chain, identity.key))
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key))
         .map_err(Error::ConfigureTls)?;
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind(address).await.map_err(|source| Error::Bind { address, source })?;
     let bound = listener.local_addr().map_err(|source| Error::Bind { address, source })?;
     let token = format!("{:032x}", rand::random::<u128>());
     let url = format!("https://{bound}");
-    let endpoint = Endpoint { kubeconfig: kubeconfig(&url, &identity.authority, &token), url };
+    let endpoint = Endpoint { kubeconfig: kubeconfig(&url, &cert.pem(), &token), url };
     let front = front.with_token(&token);
     let serve = async move {
         // When this future is dropped, the set is dropped and ends every connection.
@@ -82,25 +73,10 @@ pub(crate) async fn listen(
     Ok((endpoint, serve))
 }
 
-fn identity() -> Result<Identity, Error> {
-    let mut authority = CertificateParams::default();
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    authority.distinguished_name.push(DnType::CommonName, "sandbox authority");
-    let authority_key = KeyPair::generate().map_err(Error::Certify)?;
-    let authority = CertifiedIssuer::self_signed(authority, authority_key).map_err(Error::Certify)?;
+/// A certificate that is its own authority.
+fn identity() -> Result<CertifiedKey<KeyPair>, Error> {
     let names = ["127.0.0.1", "::1", "localhost"].map(str::to_owned).to_vec();
-    let mut server = CertificateParams::new(names).map_err(Error::Certify)?;
-    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    server.distinguished_name.push(DnType::CommonName, "sandbox");
-    let key = KeyPair::generate().map_err(Error::Certify)?;
-    let certificate = server.signed_by(&key, &authority).map_err(Error::Certify)?;
-    Ok(Identity {
-        authority: authority.pem(),
-        chain: vec![certificate.der().clone(), authority.der().clone()],
-        key: PrivateKeyDer::Pkcs8(key.serialize_der().into()),
-    })
+    rcgen::generate_simple_self_signed(names).map_err(Error::Certify)
 }
 
 fn kubeconfig(url: &str, authority: &str, token: &str) -> String {

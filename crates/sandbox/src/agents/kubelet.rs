@@ -116,17 +116,17 @@ impl Worker {
             return self.report(refused(&started)).await;
         }
         if !self.kubelets.ready_delay.is_zero() {
-            self.report(self.creating(&started)).await;
+            self.report(self.status(&started, None)).await;
             self.kubelets.clock.wait(self.kubelets.ready_delay).await;
         }
-        self.report(self.running(&started, 0)).await;
+        self.report(self.status(&started, Some(0))).await;
         let mut pause = Duration::from_secs(10);
         let mut restarts = 0;
         while self.images().any(|image| image.contains("crash")) {
             tokio::time::sleep(pause).await;
             restarts += 1;
             pause = (pause * 2).min(BACKOFF_LIMIT);
-            self.report(self.running(&started, restarts)).await;
+            self.report(self.status(&started, Some(restarts))).await;
         }
     }
 
@@ -178,77 +178,47 @@ impl Worker {
         self.pod.spec.containers.iter().map(|container| container.image.as_str())
     }
 
-    fn creating(&self, started: &str) -> Value {
-        let unready: Vec<&str> = self.pod.spec.containers.iter().map(|one| one.name.as_str()).collect();
-        let message = format!("containers with unready status: [{}]", unready.join(" "));
+    /// The status before the containers run (without a number of restarts), and from then on.
+    fn status(&self, started: &str, restarts: Option<u32>) -> Value {
         let at = seconds(self.kubelets.clock.now());
-        json!({
-            "phase": "Pending", "startTime": started,
-            "conditions": [
-                condition("PodReadyToStartContainers", Ok(()), &at),
-                condition("Initialized", Ok(()), &at),
-                condition("Ready", Err(&message), &at),
-                condition("ContainersReady", Err(&message), &at),
-            ],
-            "containerStatuses": self.containers(|_| json!({"waiting": {"reason": "ContainerCreating"}}),
-            |_| false, 0),
-        })
-    }
-
-    fn running(&self, started: &str, restarts: u32) -> Value {
-        let at = seconds(self.kubelets.clock.now());
-        let crashing = |image: &str| image.contains("crash");
-        let ready = |image: &str| !image.contains("broken") && !crashing(image);
-        let unready: Vec<&str> = self
-            .pod
-            .spec
-            .containers
-            .iter()
-            .filter(|one| !ready(&one.image))
-            .map(|one| one.name.as_str())
-            .collect();
-        let message = format!("containers with unready status: [{}]", unready.join(" "));
-        let ready_now = if unready.is_empty() { Ok(()) } else { Err(message.as_str()) };
-        let state = |image: &str| {
-            if crashing(image) {
-                json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting failed \
-                     container"}})
-            } else {
-                json!({"running": {"startedAt": at}})
-            }
-        };
-        json!({
-            "phase": "Running", "startTime": started, "hostIP": "10.0.0.1", "podIP": self.ip,
-            "podIPs": [{"ip": self.ip}],
-            "conditions": [
-                condition("PodReadyToStartContainers", Ok(()), &at),
-                condition("Initialized", Ok(()), &at),
-                condition("Ready", ready_now, &at),
-                condition("ContainersReady", ready_now, &at),
-            ],
-            "containerStatuses": self.containers(state, ready, restarts),
-        })
-    }
-
-    fn containers(
-        &self,
-        state: impl Fn(&str) -> Value,
-        ready: impl Fn(&str) -> bool,
-        restarts: u32,
-    ) -> Vec<Value> {
-        let mut statuses = Vec::new();
-        for container in &self.pod.spec.containers {
+        let containers = &self.pod.spec.containers;
+        let is_crashing = |image: &str| image.contains("crash");
+        let is_ready = |image: &str| restarts.is_some() && !image.contains("broken") && !is_crashing(image);
+        let unready = containers.iter().filter(|one| !is_ready(&one.image)).map(|one| one.name.as_str());
+        let unready = unready.collect::<Vec<_>>().join(" ");
+        let message = format!("containers with unready status: [{unready}]");
+        let ready = if unready.is_empty() { Ok(()) } else { Err(message.as_str()) };
+        let statuses = containers.iter().map(|container| {
             let image = container.image.as_str();
-            let state = state(image);
-            statuses.push(json!({
+            let state = match restarts {
+                None => json!({"waiting": {"reason": "ContainerCreating"}}),
+                Some(_) if is_crashing(image) => json!({"waiting": {"reason": "CrashLoopBackOff",
+                    "message": "back-off restarting failed container"}}),
+                Some(_) => json!({"running": {"startedAt": at}}),
+            };
+            json!({
                 "name": container.name, "image": image, "imageID": format!("sandbox://{image}"),
                 "containerID": format!("sandbox://{}/{}", self.uid, container.name),
-                "started": state.get("running").is_some(), "ready": ready(image),
-                "restartCount": if image.contains("crash") { restarts } else { 0 },
+                "started": state.get("running").is_some(), "ready": is_ready(image),
+                "restartCount": restarts.filter(|_| is_crashing(image)).unwrap_or_default(),
                 "state": state, "lastState": {},
-            }));
+            })
+        });
+        let mut status = json!({
+            "phase": if restarts.is_some() { "Running" } else { "Pending" }, "startTime": started,
+            "conditions": [
+                condition("PodReadyToStartContainers", Ok(()), &at),
+                condition("Initialized", Ok(()), &at),
+                condition("Ready", ready, &at),
+                condition("ContainersReady", ready, &at),
+            ],
+            "containerStatuses": statuses.collect::<Vec<Value>>(),
+        });
+        if restarts.is_some() {
+            (status["hostIP"], status["podIP"]) = ("10.0.0.1".into(), self.ip.as_str().into());
+            status["podIPs"] = json!([{"ip": self.ip}]);
         }
-        statuses
+        status
     }
 }
 

@@ -1,8 +1,8 @@
 //! The components of a cluster besides the API server: nodes, a scheduler, kubelets, the controller of
 //! disruption budgets, taint-based eviction, and a garbage collector.
 //!
-//! They are ordinary clients and use no internal interface of the sandbox, so they also work with a real API
-//! server.
+//! They are ordinary clients, so they also work with a real API server. Only the garbage collector reads the
+//! store.
 
 mod beside_pods;
 pub mod collector;

@@ -12,7 +12,8 @@ pub(super) fn prepare(pod: &mut Value, old: Option<&Value>, causes: &mut Vec<Cau
     let spec = entry(pod, "spec");
     fill(spec, "enableServiceLinks", true);
     // Admission plugins of the API server add these fields to pods, not to templates.
-    if text(spec, "serviceAccountName").is_empty() && text(spec, "serviceAccount").is_empty() {
+    if old.is_none() && text(spec, "serviceAccountName").is_empty() && text(spec, "serviceAccount").is_empty()
+    {
         spec["serviceAccountName"] = json!("default");
     }
     fill(spec, "priority", 0);
@@ -21,16 +22,17 @@ pub(super) fn prepare(pod: &mut Value, old: Option<&Value>, causes: &mut Vec<Cau
     for key in ["containers", "initContainers"] {
         items(spec, key).for_each(request_the_limits);
     }
-    if old.is_none() {
-        tolerate_short_outages(spec);
-    }
+    tolerate_short_outages(spec);
     check_pod_spec(spec, "spec", causes);
     match old {
         None => {
             let class = quality(spec);
             entry(pod, "status")["qosClass"] = json!(class);
         }
-        Some(old) => check_update(spec, &old["spec"], causes),
+        Some(old) => {
+            check_update(spec, &old["spec"], causes);
+            entry(pod, "status");
+        }
     }
 }
 

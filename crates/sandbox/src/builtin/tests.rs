@@ -20,75 +20,12 @@ fn errors(group: &str, kind: &str, object: &Value, old: Option<&Value>) -> Vec<S
 }
 
 #[test]
-fn a_pod_gets_the_defaults_of_the_api_server() {
-    let mut object = pod(&json!({"spec": {"containers": [{"name": "a", "image": "web",
-        "ports": [{"containerPort": 80}], "readinessProbe": {"httpGet": {"port": 80}},
-        "resources": {"limits": {"cpu": "1"}}}], "volumes": [{"name": "v"}]}}));
-    assert!(prepare(&info("", "Pod"), &mut object, None).is_empty());
-    let spec = &object["spec"];
-    for (key, wanted) in [
-        ("restartPolicy", json!("Always")),
-        ("terminationGracePeriodSeconds", json!(30)),
-        ("dnsPolicy", json!("ClusterFirst")),
-        ("schedulerName", json!("default-scheduler")),
-        ("enableServiceLinks", json!(true)),
-        ("securityContext", json!({})),
-        ("serviceAccountName", json!("default")),
-        ("volumes", json!([{"name": "v", "emptyDir": {}}])),
-        (
-            "tolerations",
-            json!([
-                {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute",
-                "tolerationSeconds": 300},
-                {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute",
-                "tolerationSeconds": 300},
-            ]),
-        ),
-    ] {
-        assert_eq!(spec[key], wanted, "{key}");
-    }
-    let container = &spec["containers"][0];
-    assert_eq!(container["imagePullPolicy"], "Always");
-    assert_eq!(container["ports"][0]["protocol"], "TCP");
-    assert_eq!(container["readinessProbe"]["periodSeconds"], 10);
-    assert_eq!(container["resources"]["requests"]["cpu"], "1");
-    assert_eq!(object["status"]["qosClass"], "Burstable");
-}
-
-#[test]
 fn defaults_once_given_stay() {
     let mut object = pod(&json!({}));
     assert!(prepare(&info("", "Pod"), &mut object, None).is_empty());
     let mut again = object.clone();
     assert_eq!(prepare(&info("", "Pod"), &mut again, Some(&object)), []);
     assert_eq!(again, object);
-}
-
-#[test]
-fn invalid_pods_have_the_messages_of_the_api_server() {
-    let container = |name: &str, image: &str| json!({"name": name, "image": image});
-    let containers = |containers: Value| json!({"spec": {"containers": containers}});
-    for (change, wanted) in [
-        (containers(json!([])), "spec.containers: Required value"),
-        (containers(json!([container("", "a")])), "spec.containers[0].name: Required value"),
-        (
-            containers(json!([container("A", "a")])),
-            "spec.containers[0].name: Invalid value: \"A\": a lowercase RFC 1123 label must consist of",
-        ),
-        (containers(json!([container("a", "")])), "spec.containers[0].image: Required value"),
-        (
-            containers(json!([container("a", "b"), container("a", "b")])),
-            "spec.containers[1].name: Duplicate value: \"a\"",
-        ),
-        (
-            json!({"spec": {"restartPolicy": "Sometimes"}}),
-            "spec.restartPolicy: Unsupported value: \"Sometimes\": supported values: \"Always\", \
-             \"OnFailure\", \"Never\"",
-        ),
-    ] {
-        let found = errors("", "Pod", &pod(&change), None);
-        assert!(found.len() == 1 && found[0].starts_with(wanted), "{found:?} is not {wanted}");
-    }
 }
 
 #[test]
@@ -163,14 +100,6 @@ fn invalid_deployments_have_the_messages_of_the_api_server() {
 }
 
 #[test]
-fn a_value_of_the_wrong_type_is_a_bad_request() {
-    let wrong = pod(&json!({"spec": {"terminationGracePeriodSeconds": "soon"}}));
-    let message = decode(&info("", "Pod"), &mut wrong.clone()).unwrap_err();
-    assert!(message.starts_with("Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal"));
-    assert!(decode(&info("", "Pod"), &mut pod(&json!({}))).is_ok());
-}
-
-#[test]
 fn unknown_fields_of_builtins_are_dropped_and_reported() {
     let mut object =
         pod(&json!({"junk": 1, "spec": {"containers": [{"name": "a", "imag": "x", "image": null}],
@@ -209,42 +138,4 @@ fn events_and_config_maps_are_validated() {
         let found = errors(group, kind, &object, None);
         assert!(found.len() == 1 && found[0].starts_with(wanted), "{found:?} is not {wanted}");
     }
-}
-
-#[test]
-fn empty_values_are_omitted_and_quantities_are_canonical() {
-    let mut spec = json!({
-        "hostNetwork": false, "shareProcessNamespace": false, "nodeSelector": {"pool": ""}, "tolerations": [],
-        "containers": [{
-            "name": "web", "image": "web@sha256:0", "tty": false, "args": [""], "command": [],
-            "ports": [{"name": "", "containerPort": 80}],
-            "env": [{"name": "A", "value": ""},
-                    {"name": "B", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}],
-            "resources": {"limits": {"cpu": 0.5, "memory": "4096Mi"}, "requests": {}},
-            "volumeMounts": [{"name": "tmp", "mountPath": "/tmp", "readOnly": false}],
-        }],
-        "volumes": [{"name": "tmp", "emptyDir": {"medium": "", "sizeLimit": "1024Ki"}},
-                    {"name": "disk", "csi": {"driver": "d", "readOnly": false}}],
-    });
-    defaults::fill_pod_spec(&mut spec);
-    assert_eq!(
-        spec,
-        json!({
-            "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
-            "schedulerName": "default-scheduler", "securityContext": {},
-            "shareProcessNamespace": false, "nodeSelector": {"pool": ""},
-            "containers": [{
-                "name": "web", "image": "web@sha256:0", "args": [""],
-                "imagePullPolicy": "IfNotPresent", "terminationMessagePath": "/dev/termination-log",
-                "terminationMessagePolicy": "File", "ports": [{"containerPort": 80, "protocol": "TCP"}],
-                "env": [{"name": "A"},
-                        {"name": "B", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu",
-                        "divisor": "0"}}}],
-                "resources": {"limits": {"cpu": "500m", "memory": "4Gi"}},
-                "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
-            }],
-            "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "1Mi"}},
-                        {"name": "disk", "csi": {"driver": "d", "readOnly": false}}],
-        })
-    );
 }

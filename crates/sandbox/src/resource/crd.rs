@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Column, Origin, ResourceInfo, ScalePaths};
@@ -57,7 +58,9 @@ pub fn from_crd(crd: &Value) -> Result<Vec<ResourceInfo>, Vec<Cause>> {
             verbs: CRD_VERBS.iter().map(|&verb| verb.to_owned()).collect(),
             status: version["subresources"]["status"].is_object(),
             scale: read_scale(&version["subresources"]["scale"]),
-            columns: items(&version["additionalPrinterColumns"]).map(read_column).collect(),
+            columns: items(&version["additionalPrinterColumns"])
+                .filter_map(|column| Column::deserialize(column).ok())
+                .collect(),
             schema: schema.map(Arc::new),
             origin: Origin::Crd,
         });
@@ -79,17 +82,6 @@ fn read_schema(version: &Value, i: usize, causes: &mut Vec<Cause>) -> Option<Crd
             causes.extend(found.into_iter().map(placed));
         })
         .ok()
-}
-
-fn read_column(column: &Value) -> Column {
-    Column {
-        name: text(&column["name"]),
-        type_: text(&column["type"]),
-        format: text(&column["format"]),
-        description: text(&column["description"]),
-        priority: column["priority"].as_i64().unwrap_or(0),
-        json_path: text(&column["jsonPath"]),
-    }
 }
 
 fn read_scale(scale: &Value) -> Option<ScalePaths> {

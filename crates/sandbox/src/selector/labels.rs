@@ -23,26 +23,19 @@ enum Operator {
 impl Labels {
     /// Parses the query parameter `labelSelector`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut rest = text.trim();
-        let mut all = Vec::new();
-        if let Some(odd) = rest.chars().next().filter(|c| ",=<>()".contains(*c)) {
-            return Err(format!("found '{odd}', expected: !, identifier, or 'end of string'"));
+        if text.trim().is_empty() {
+            return Ok(Self::default());
         }
-        while !rest.is_empty() {
-            let (requirement, after) =
-                requirement(rest).map_err(|err| format!("unable to parse requirement: {err}"))?;
-            all.push(requirement);
-            let after = after.trim_start();
-            rest = match after.strip_prefix(',') {
-                Some(next) if next.trim().is_empty() => {
-                    return Err("found '', expected: identifier after ','".to_owned());
-                }
-                Some(next) => next.trim_start(),
-                None if after.is_empty() => after,
-                None => return Err(format!("found '{after}', expected: ',' or 'end of string'")),
-            };
-        }
-        Ok(Self(all))
+        // A comma in parentheses separates values.
+        let mut depth = 0_i32;
+        let parts = text.split(|c: char| {
+            depth += i32::from(c == '(') - i32::from(c == ')');
+            c == ',' && depth == 0
+        });
+        let parsed = parts.map(|part| {
+            requirement(part.trim()).map_err(|error| format!("unable to parse requirement: {error}"))
+        });
+        Ok(Self(parsed.collect::<Result<_, String>>()?))
     }
 
     /// Whether the labels of the object match.
@@ -61,56 +54,29 @@ impl Labels {
     }
 }
 
-/// Parses one requirement; returns it with the rest of the text.
-fn requirement(text: &str) -> Result<(Requirement, &str), String> {
-    if let Some(rest) = text.strip_prefix('!') {
-        let (key, rest) = word(rest.trim_start());
-        return Ok((Requirement { key: checked_key(key)?, operator: Operator::Absent }, rest));
-    }
-    let (key, rest) = word(text);
-    let key = checked_key(key)?;
-    let rest = rest.trim_start();
-    let done = |operator, rest| Ok((Requirement { key: key.clone(), operator }, rest));
-    if rest.is_empty() || rest.starts_with(',') {
-        return done(Operator::Exists, rest);
-    }
-    // Longer operators before their prefixes.
-    for (sign, equal) in [("!=", false), ("==", true), ("=", true)] {
-        if let Some(rest) = rest.strip_prefix(sign) {
-            let rest = rest.trim_start();
-            if let Some(odd) = rest.chars().next().filter(|c| "=!<>()".contains(*c)) {
-                return Err(format!("found '{odd}', expected: identifier"));
-            }
-            let (value, rest) = word(rest);
-            let values = vec![checked_value(&key, value)?];
-            return done(if equal { Operator::In(values) } else { Operator::NotIn(values) }, rest);
+fn requirement(text: &str) -> Result<Requirement, String> {
+    let one = |key: &str, value: &str| Ok::<_, String>(vec![checked_value(key.trim(), value.trim())?]);
+    let (key, operator) = if let Some(key) = text.strip_prefix('!') {
+        (key, Operator::Absent)
+    } else if let Some((key, value)) = text.split_once("!=") {
+        (key, Operator::NotIn(one(key, value)?))
+    } else if let Some((key, value)) = text.split_once("==").or_else(|| text.split_once('=')) {
+        (key, Operator::In(one(key, value)?))
+    } else if let Some((key, set)) = text.split_once(char::is_whitespace) {
+        let values = |set: &str| {
+            let inside = set.trim().strip_prefix('(').and_then(|set| set.strip_suffix(')'));
+            let inside = inside.ok_or_else(|| format!("found '{set}' expected: '(', values, ')'"))?;
+            inside.split(',').map(|value| checked_value(key, value.trim())).collect::<Result<Vec<_>, _>>()
+        };
+        match set.trim() {
+            set if set.starts_with("in") => (key, Operator::In(values(&set[2..])?)),
+            set if set.starts_with("notin") => (key, Operator::NotIn(values(&set[5..])?)),
+            other => return Err(format!("found '{other}', expected: in, notin, =, ==, !=")),
         }
-    }
-    let (operator, rest) = word(rest);
-    let is_in = match operator {
-        "in" => true,
-        "notin" => false,
-        other => {
-            return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt"));
-        }
+    } else {
+        (text, Operator::Exists)
     };
-    let (values, rest) = set(&key, rest.trim_start())?;
-    done(if is_in { Operator::In(values) } else { Operator::NotIn(values) }, rest)
-}
-
-/// Parses `(a, b)`; returns the values with the rest of the text.
-fn set<'a>(key: &str, text: &'a str) -> Result<(Vec<String>, &'a str), String> {
-    let inner = text.strip_prefix('(').ok_or_else(|| format!("found '{text}' expected: '('"))?;
-    let (inside, rest) =
-        inner.split_once(')').ok_or_else(|| format!("found '{inner}', expected: ',' or ')'"))?;
-    let values: Result<Vec<String>, String> =
-        inside.split(',').map(|v| checked_value(key, v.trim())).collect();
-    Ok((values?, rest))
-}
-
-fn word(text: &str) -> (&str, &str) {
-    let end = text.find(|c: char| c.is_whitespace() || "=!(),<>".contains(c)).unwrap_or(text.len());
-    text.split_at(end)
+    Ok(Requirement { key: checked_key(key.trim())?, operator })
 }
 
 fn checked_key(key: &str) -> Result<String, String> {

@@ -3,7 +3,7 @@
 //! Like a controller, it runs concurrently with requests and deletes nothing else. The garbage collector
 //! handles owners and finalizers.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -20,15 +20,12 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 type Place = (Arc<ResourceInfo>, Key);
 
-/// Runs until the server is dropped.
-pub(crate) async fn run(server: Weak<Server>) {
-    loop {
-        let Some(emptied) = server.upgrade().map(|server| Arc::clone(&server.state().store.emptied)) else {
-            return;
-        };
-        emptied.notified().await;
+/// Runs until the task ends.
+pub(crate) async fn run(server: Arc<Server>) {
+    let mut changes = server.state().store.changes.subscribe();
+    while changes.changed().await.is_ok() {
         tokio::time::sleep(PAUSE).await;
-        let Some(server) = server.upgrade() else { return };
+        changes.mark_unchanged();
         let now = server.clock.now();
         let mut state = server.state();
         if let Some(journal) = &mut state.store.journal {

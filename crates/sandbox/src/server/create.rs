@@ -21,11 +21,6 @@ impl State {
         let mut body = ask.call.json()?;
         metadata::decode(ask, &mut body)?;
         decode_kind(ask, &body)?;
-        self.create_from(ask, body)
-    }
-
-    /// Creates the decoded object.
-    pub(super) fn create_from(&mut self, ask: &Ask<'_>, mut body: Value) -> Answer {
         let info = Arc::clone(&ask.info);
         if !object::resource_version(&body).is_empty() {
             return Err(Failure::internal("resourceVersion should not be set on objects to be created"));

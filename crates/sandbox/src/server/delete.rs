@@ -45,16 +45,13 @@ impl Options {
     }
 
     pub(super) fn parse(ask: &Ask<'_>) -> Result<Self, Failure> {
-        let body = if ask.call.body.is_empty() { json!({}) } else { ask.call.json()? };
-        let mut options = Self::from_value(&body)?;
-        options.dry_run |= ask.dry_run;
-        if let (None, Some(text)) = (options.grace, ask.query.get("gracePeriodSeconds")) {
-            options.grace = text.parse().ok();
+        // With a body, the server ignores the query.
+        if !ask.call.body.is_empty() {
+            return Self::from_value(&ask.call.json()?);
         }
-        if let (None, Some(text)) = (options.propagation, ask.query.get("propagationPolicy")) {
-            options.propagation = Some(propagation(text)?);
-        }
-        Ok(options)
+        let grace = ask.query.get("gracePeriodSeconds").and_then(|text| text.parse().ok());
+        let policy = ask.query.get("propagationPolicy").map(propagation).transpose()?;
+        Ok(Self { grace, propagation: policy, dry_run: ask.dry_run, ..Self::default() })
     }
 
     pub(super) fn from_value(body: &Value) -> Result<Self, Failure> {

@@ -189,7 +189,7 @@ impl Server {
             return Err(Failure::no_such_resource());
         }
         let form = Form::parse(&call.accept, &query)?;
-        let dry_run = call.method != Method::GET && query.dry_run(&call.method)?;
+        let dry_run = call.method != Method::GET && query.dry_run()?;
         let ask = Ask { call, query, info, target, form, dry_run };
         if let Some(sub) = ask.sub() {
             return state.subresource(&ask, sub);
@@ -266,9 +266,6 @@ impl State {
             ("scale", method) if info.scale.is_some() => self.scale(ask, method),
             ("binding", &Method::POST) if info.is_builtin("", "Pod") => self.bind(ask),
             ("eviction", &Method::POST) if info.is_builtin("", "Pod") => self.evict(ask),
-            ("finalize", &Method::PUT) if info.is_builtin("", "Namespace") => {
-                self.update(ask, Some("finalize"))
-            }
             ("log", &Method::GET) if info.is_builtin("", "Pod") => self.logs(ask),
             ("status", _) if info.status => Err(Failure::method_not_allowed()),
             // For custom resources the server reads the object before the subresource.

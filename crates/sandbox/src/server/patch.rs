@@ -48,9 +48,18 @@ pub(super) fn decode_result(ask: &Ask<'_>, patched: &mut Value) -> Result<(), Fa
     metadata::decode(ask, patched).map_err(|failure| {
         // Only a result that does not decode is an error of the patch.
         let has = |words: &str| failure.code == 400 && failure.message.contains(words);
-        let undecodable = has("cannot be handled as a")
-            || has("does not match the expected API version") && ask.info.origin == Origin::Builtin;
-        if undecodable { self::undecodable(&Value::Null, &failure.message) } else { failure }
+        let is_of_another_version = has("does not match the expected API version");
+        if is_of_another_version && ask.info.origin == Origin::Crd {
+            let detail = format!("must be {}", ask.info.api_version());
+            let cause = Cause::invalid("apiVersion", &patched["apiVersion"], &detail);
+            let version = patched["apiVersion"].as_str().unwrap_or_default();
+            let group = version.rsplit_once('/').map_or("", |(group, _)| group);
+            Failure::invalid_kind(group, &ask.info.kind, ask.name(), &[cause])
+        } else if is_of_another_version || has("cannot be handled as a") {
+            undecodable(&Value::Null, &failure.message)
+        } else {
+            failure
+        }
     })?;
     if object::name(patched) != ask.name() {
         return Err(Failure::bad_request(format!(

@@ -69,7 +69,7 @@ impl State {
                 }
             })?,
         };
-        if unset && replicas == 0 {
+        if unset && *method == Method::PATCH && wanted.pointer("/spec/replicas").is_none() {
             return Err(Failure::bad_request(format!(
                 "the spec replicas field {:?} cannot be empty",
                 paths.spec_replicas

@@ -27,11 +27,6 @@ impl State {
                 ask.name()
             )));
         }
-        let lease = ask.info.is_builtin("coordination.k8s.io", "Lease");
-        if lease && sub.is_none() && self.store.get(&ask.resource(), &ask.key()).is_none() {
-            // Of the supported kinds, only Lease allows create on update.
-            return self.create_from(ask, body);
-        }
         let found = self.store.get(&ask.resource(), &ask.key()).map(Arc::clone);
         let uid = object::uid(&body);
         let found_uid = found.as_deref().map(object::uid).unwrap_or_default();
@@ -151,11 +146,6 @@ fn compose(info: &ResourceInfo, object: &mut Value, old: &Value, sub: Option<&st
                 _ => return,
             };
             object::set_meta(object, kept, meta_of(old, kept));
-        }
-        Some("finalize") => {
-            let finalizers = object.pointer("/spec/finalizers").cloned().unwrap_or_default();
-            *object = old.clone();
-            object::put_at(object, ".spec.finalizers", finalizers);
         }
         _ => {
             if info.status {

@@ -7,51 +7,25 @@ use super::{age, jsonpath};
 use crate::object::at;
 use crate::resource::{self, ResourceInfo};
 
-/// How a column reads an object.
-enum Source {
-    /// A JSON path.
-    Path(String),
-    /// Text of several fields.
-    Text(fn(&Value, Timestamp) -> String),
-}
-
 /// One column.
 pub(super) struct Column {
-    name: String,
-    type_: String,
-    format: String,
-    description: String,
-    priority: i64,
-    source: Source,
+    head: resource::Column,
+    /// The text of several fields; otherwise the path of the column is read.
+    read: Option<fn(&Value, Timestamp) -> String>,
 }
 
 impl Column {
-    fn new(name: &str, column_type: &str, source: Source) -> Self {
-        // kubectl recognizes the name column by this format.
-        let format = if name == "Name" { "name" } else { "" };
-        Self {
-            name: name.to_owned(),
-            type_: column_type.to_owned(),
-            format: format.to_owned(),
-            description: String::new(),
-            priority: 0,
-            source,
-        }
-    }
-
     /// The definition of the column.
     pub(super) fn head(&self) -> Value {
-        json!({"name": self.name, "type": self.type_, "format": self.format,
-            "description": self.description, "priority": self.priority})
+        json!(self.head)
     }
 
     /// A value of another type than that of the column is omitted. A string column shows any value.
     pub(super) fn cell(&self, object: &Value, now: Timestamp) -> Value {
-        let path = match &self.source {
-            Source::Text(read) => return read(object, now).into(),
-            Source::Path(path) => path,
-        };
-        match (self.type_.as_str(), jsonpath::first(object, path)) {
+        if let Some(read) = self.read {
+            return read(object, now).into();
+        }
+        match (self.head.type_.as_str(), jsonpath::first(object, &self.head.json_path)) {
             ("integer" | "number", Some(value @ Value::Number(_)))
             | ("boolean", Some(value @ Value::Bool(_)))
             | ("string", Some(value @ Value::String(_))) => value.clone(),
@@ -62,12 +36,21 @@ impl Column {
     }
 }
 
-fn path(name: &str, column_type: &str, path: &str) -> Column {
-    Column::new(name, column_type, Source::Path(path.to_owned()))
+fn path(name: &str, type_: &str, path: &str) -> Column {
+    // kubectl recognizes the name column by this format.
+    let format = if name == "Name" { "name" } else { "" };
+    let head = resource::Column {
+        name: name.to_owned(),
+        type_: type_.to_owned(),
+        format: format.to_owned(),
+        json_path: path.to_owned(),
+        ..resource::Column::default()
+    };
+    Column { head, read: None }
 }
 
 fn text(name: &str, read: fn(&Value, Timestamp) -> String) -> Column {
-    Column::new(name, "string", Source::Text(read))
+    Column { read: Some(read), ..path(name, "string", "") }
 }
 
 fn name() -> Column {
@@ -80,24 +63,17 @@ fn age() -> Column {
 
 /// The columns of a custom resource, from `additionalPrinterColumns`.
 pub(super) fn custom(info: &ResourceInfo) -> Vec<Column> {
-    let own = |column: &resource::Column| Column {
-        name: column.name.clone(),
-        type_: column.type_.clone(),
-        format: column.format.clone(),
-        description: column.description.clone(),
-        priority: column.priority,
-        source: Source::Path(column.json_path.clone()),
-    };
+    let own = |column: &resource::Column| Column { head: column.clone(), read: None };
     let age = info.columns.is_empty().then(age);
     [name()].into_iter().chain(age).chain(info.columns.iter().map(own)).collect()
 }
 
 /// The columns of a built-in kind.
 pub(super) fn builtin(kind: &str) -> Vec<Column> {
-    let count = |name: &str, place: &str| path(name, "integer", place);
     let own = match kind {
         "Pod" => {
-            let node = Column { priority: 1, ..path("Node", "string", ".spec.nodeName") };
+            let mut node = path("Node", "string", ".spec.nodeName");
+            node.head.priority = 1;
             let ready = text("Ready", |pod, _| {
                 let ready = containers(pod).filter(|one| one["ready"] == true).count();
                 format!("{ready}/{}", list(pod, ".spec.containers").len())
@@ -128,20 +104,6 @@ pub(super) fn builtin(kind: &str) -> Vec<Column> {
                 path("Version", "string", ".status.nodeInfo.kubeletVersion"),
             ]
         }
-        "Deployment" => vec![
-            text("Ready", |deployment, _| {
-                let count = |path: &str| at(deployment, path).and_then(Value::as_i64).unwrap_or_default();
-                format!("{}/{}", count(".status.readyReplicas"), count(".spec.replicas"))
-            }),
-            count("Up-to-date", ".status.updatedReplicas"),
-            count("Available", ".status.availableReplicas"),
-        ],
-        "ReplicaSet" => vec![
-            count("Desired", ".spec.replicas"),
-            count("Current", ".status.replicas"),
-            count("Ready", ".status.readyReplicas"),
-        ],
-        "PodDisruptionBudget" => vec![count("Allowed Disruptions", ".status.disruptionsAllowed")],
         _ => Vec::new(),
     };
     [name()].into_iter().chain(own).chain([age()]).collect()

@@ -87,10 +87,8 @@ fn custom_columns_follow_their_paths_and_types() {
     let own = |(type_, path, _): &(&str, &str, Value)| resource::Column {
         name: (*path).to_owned(),
         type_: (*type_).to_owned(),
-        format: String::new(),
-        description: String::new(),
-        priority: 0,
         json_path: (*path).to_owned(),
+        ..resource::Column::default()
     };
     custom.columns = columns.iter().map(own).collect();
     let shown = row(&custom, &object);

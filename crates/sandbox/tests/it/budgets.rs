@@ -41,15 +41,6 @@ async fn web(client: &Client, names: &[&str], owner: Option<&str>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_budget_every_eviction_is_a_delete() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    web(&client, &["a"], None).await;
-    pods(&client).evict("a", &EvictParams::default()).await.unwrap();
-    assert!(pods(&client).get("a").await.unwrap().metadata.deletion_timestamp.is_some());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_budget_allows_one_eviction_and_refuses_the_next_until_there_is_a_replacement() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();

@@ -38,52 +38,6 @@ async fn family(client: &Client) -> DynamicObject {
     owner
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_finalizer_holds_an_object_until_it_is_removed() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    define_gadgets(&client).await;
-    let api = gadgets(&client);
-    let mut wanted = gadget("g", json!({}));
-    wanted.metadata.finalizers = Some(vec!["test.example/hold".into()]);
-    api.create(&PostParams::default(), &wanted).await.unwrap();
-    let marked = api.delete("g", &DeleteParams::default()).await.unwrap().left().unwrap();
-    assert!(marked.metadata.deletion_timestamp.is_some());
-    wait_for_agents().await;
-    let more = json!({"metadata": {"finalizers": ["test.example/hold", "test.example/more"]}});
-    let refused = refusal(api.patch("g", &PatchParams::default(), &Patch::Merge(more)).await);
-    assert!(refused.message.contains("no new finalizers can be added"), "{}", refused.message);
-    let none = json!({"metadata": {"finalizers": null}});
-    api.patch("g", &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
-    assert_eq!(refusal(api.get("g").await).code, 404);
-}
-
-#[tokio::test(start_paused = true)]
-async fn background_deletion_removes_the_owner_first() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    family(&client).await;
-    gadgets(&client).delete("g", &DeleteParams::background()).await.unwrap();
-    assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
-    wait_for_agents().await;
-    assert!(pods(&client).list(&ListParams::default()).await.unwrap().items.is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn foreground_deletion_removes_the_owner_last() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    family(&client).await;
-    gadgets(&client).delete("g", &DeleteParams::foreground()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    let waiting = gadgets(&client).get("g").await.unwrap();
-    assert_eq!(waiting.finalizers(), ["foregroundDeletion"]);
-    let pods = pods(&client).list(&ListParams::default()).await.unwrap();
-    assert!(pods.items.iter().all(|pod| pod.metadata.deletion_timestamp.is_some()) && pods.items.len() == 2);
-    wait_for_agents().await;
-    assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
-}
-
 /// The finalizers of the pod in each watch event after its deletion timestamp was set.
 async fn finalizers_seen(client: &Client, name: &str) -> Vec<Vec<String>> {
     let params = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(1);
@@ -130,53 +84,6 @@ async fn foreground_deletion_is_recursive_and_waits_only_for_blocking_dependents
     wait_for_agents().await;
     assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
     assert_eq!(finalizers_seen(&client, "free").await, [Vec::<String>::new(), Vec::new()], "marked, gone");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_second_owner_keeps_a_dependent_of_an_owner_in_foreground_deletion() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    family(&client).await;
-    let other = gadgets(&client).create(&PostParams::default(), &gadget("other", json!({}))).await.unwrap();
-    let mut owners = pods(&client).get("a").await.unwrap().owner_references().to_vec();
-    let mut second = owners[0].clone();
-    second.name = "other".into();
-    second.uid = other.uid().unwrap();
-    second.controller = None;
-    owners.push(second.clone());
-    let both = json!({"metadata": {"ownerReferences": owners}});
-    pods(&client).patch("a", &PatchParams::default(), &Patch::Merge(both)).await.unwrap();
-    gadgets(&client).delete("g", &DeleteParams::foreground()).await.unwrap();
-    wait_for_agents().await;
-    assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
-    let left = pods(&client).list(&ListParams::default()).await.unwrap().items;
-    assert_eq!(left.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["a"]);
-    assert_eq!(left[0].owner_references(), [second]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn orphans_remain_without_the_owner_reference() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    family(&client).await;
-    gadgets(&client).delete("g", &DeleteParams::orphan()).await.unwrap();
-    wait_for_agents().await;
-    assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
-    let left = pods(&client).list(&ListParams::default()).await.unwrap();
-    assert!(left.items.iter().all(|pod| pod.owner_references().is_empty()) && left.items.len() == 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dependent_of_an_owner_that_never_existed_is_collected() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    let mut child = pod_value("a", json!({}));
-    child["metadata"]["ownerReferences"] =
-        json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "g", "uid": "no-such-uid"}]);
-    let child: Pod = serde_json::from_value(child).unwrap();
-    pods(&client).create(&PostParams::default(), &child).await.unwrap();
-    wait_for_agents().await;
-    assert_eq!(refusal(pods(&client).get("a").await).code, 404);
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,6 @@
 
 mod budgets;
 mod common;
-mod fine_print;
 mod garbage;
 mod kubectl;
 mod lifecycle;

@@ -1,4 +1,4 @@
-//! Reads and writes of objects and lists: conflicts, generations, dry runs, subresources, pagination.
+//! Reads and writes of objects and lists: generated names, schemas, patches, pagination.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod};
 use kube::api::{
@@ -8,32 +8,10 @@ use kube::{Api, ResourceExt};
 use ordereddeployment_sandbox::Fault;
 use serde_json::json;
 
-use crate::common::{define_gadgets, gadget, gadgets, pod, pod_value, pods, refusal, sandbox};
+use crate::common::{define_gadgets, gadget, gadgets, pod, pods, refusal, sandbox};
 
 fn params() -> PostParams {
     PostParams::default()
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_update_of_an_old_version_has_the_conflict_message_of_the_server() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    define_gadgets(&client).await;
-    let api = gadgets(&client);
-    let old = api.create(&params(), &gadget("g", json!({"colour": "red"}))).await.unwrap();
-    let mut first = old.clone();
-    first.data["spec"]["colour"] = "blue".into();
-    api.replace("g", &params(), &first).await.unwrap();
-    let refused = refusal(api.replace("g", &params(), &old).await);
-    assert_eq!((refused.code, refused.reason.as_str()), (409, "Conflict"));
-    assert_eq!(
-        refused.message,
-        "Operation cannot be fulfilled on gadgets.test.example \"g\": the object has been modified; please \
-         apply your changes to the latest version and try again"
-    );
-    let stale = json!({"metadata": {"resourceVersion": old.resource_version()}, "spec": {"colour": "green"}});
-    let refused = refusal(api.patch("g", &PatchParams::default(), &Patch::Merge(stale)).await);
-    assert_eq!(refused.code, 409);
 }
 
 #[tokio::test(start_paused = true)]
@@ -48,74 +26,6 @@ async fn generate_name_makes_unique_names() {
     assert!(one.name_any().starts_with("web-") && one.name_any().len() == 9, "{}", one.name_any());
     assert_ne!(one.name_any(), other.name_any());
     assert_ne!(one.uid(), other.uid());
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_generation_of_a_custom_object_counts_its_spec_only() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    define_gadgets(&client).await;
-    let api = gadgets(&client);
-    let merge = |patch| Patch::Merge(patch);
-    let nothing = PatchParams::default();
-    let made = api.create(&params(), &gadget("g", json!({}))).await.unwrap();
-    assert_eq!(made.metadata.generation, Some(1));
-    assert_eq!(made.data["spec"]["replicas"], 1, "the default is filled in");
-    let labelled =
-        api.patch("g", &nothing, &merge(json!({"metadata": {"labels": {"a": "b"}}}))).await.unwrap();
-    assert_eq!(labelled.metadata.generation, Some(1));
-    let changed = api.patch("g", &nothing, &merge(json!({"spec": {"colour": "red"}}))).await.unwrap();
-    assert_eq!(changed.metadata.generation, Some(2));
-    let status = api.patch_status("g", &nothing, &merge(json!({"status": {"note": "x"}}))).await.unwrap();
-    assert_eq!(status.metadata.generation, Some(2));
-    let held = api
-        .patch("g", &nothing, &merge(json!({"metadata": {"finalizers": ["test.example/hold"]}})))
-        .await
-        .unwrap();
-    assert_eq!(held.metadata.generation, Some(2));
-    let marked = api.delete("g", &DeleteParams::default()).await.unwrap().left().unwrap();
-    assert_eq!(marked.metadata.generation, Some(3));
-}
-
-#[tokio::test(start_paused = true)]
-async fn each_endpoint_writes_only_its_fields() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    define_gadgets(&client).await;
-    let api = gadgets(&client);
-    let mut wanted = gadget("g", json!({"colour": "red"}));
-    wanted.data["status"] = json!({"note": "from the creator"});
-    let made = api.create(&params(), &wanted).await.unwrap();
-    assert!(made.data.get("status").is_none(), "a create carries no status");
-    let both = json!({"spec": {"colour": "blue"}, "status": {"note": "x"}});
-    let main = api.patch("g", &PatchParams::default(), &Patch::Merge(&both)).await.unwrap();
-    assert!(main.data.get("status").is_none());
-    let both =
-        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"colour": "green"}, "status": {"note": "x"}});
-    let status = api.patch_status("g", &PatchParams::default(), &Patch::Merge(&both)).await.unwrap();
-    assert_eq!(
-        (&status.data["spec"]["colour"], &status.data["status"]["note"]),
-        (&json!("blue"), &json!("x"))
-    );
-    assert!(status.labels().is_empty());
-    let mut replaced = status.clone();
-    replaced.data["status"] = json!({"note": "y"});
-    let replaced = api.replace_status("g", &params(), &replaced).await.unwrap();
-    assert_eq!(replaced.data["status"]["note"], "y");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_update_without_a_change_keeps_the_version() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    define_gadgets(&client).await;
-    let api = gadgets(&client);
-    let made = api.create(&params(), &gadget("g", json!({"colour": "red"}))).await.unwrap();
-    let same = api
-        .patch("g", &PatchParams::default(), &Patch::Merge(json!({"spec": {"colour": "red"}})))
-        .await
-        .unwrap();
-    assert_eq!(same.resource_version(), made.resource_version());
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,6 +47,9 @@ async fn the_schema_and_its_rules_are_enforced() {
     assert!(refused.message.contains("replicas must not exceed limit"), "{}", refused.message);
     let pruned = api.create(&params(), &gadget("g", json!({"nonsense": true}))).await.unwrap();
     assert!(pruned.data["spec"].get("nonsense").is_none());
+    assert_eq!(pruned.data["spec"]["replicas"], 1, "the default is filled in");
+    let whole = api.create(&params(), &gadget("whole", json!({"replicas": 3.0}))).await.unwrap();
+    assert!(whole.data["spec"]["replicas"].is_i64(), "stored without its fraction");
     let strict =
         PatchParams { field_validation: Some(ValidationDirective::Strict), ..PatchParams::default() };
     let refused = refusal(api.patch("g", &strict, &Patch::Merge(json!({"spec": {"nonsense": 1}}))).await);
@@ -146,50 +59,6 @@ async fn the_schema_and_its_rules_are_enforced() {
         "{}",
         refused.message
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_scale_of_a_custom_object_reads_and_writes_its_paths() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    define_gadgets(&client).await;
-    let api = gadgets(&client);
-    api.create(&params(), &gadget("g", json!({"replicas": 3}))).await.unwrap();
-    let status = json!({"status": {"replicas": 2, "selector": "app=g"}});
-    api.patch_status("g", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
-    let scale = api.get_scale("g").await.unwrap();
-    assert_eq!(scale.spec.as_ref().unwrap().replicas, Some(3));
-    let counted = scale.status.as_ref().unwrap();
-    assert_eq!((counted.replicas, counted.selector.as_deref()), (2, Some("app=g")));
-    let more = Patch::Merge(json!({"spec": {"replicas": 7}}));
-    let scaled = api.patch_scale("g", &PatchParams::default(), &more).await.unwrap();
-    assert_eq!(scaled.spec.unwrap().replicas, Some(7));
-    let object = api.get("g").await.unwrap();
-    assert_eq!((&object.data["spec"]["replicas"], object.metadata.generation), (&json!(7), Some(2)));
-    let refused = refusal(api.replace_scale("g", &params(), &scale).await);
-    assert_eq!(refused.code, 409, "a scale carries the version of its object");
-    let negative = Patch::Merge(json!({"spec": {"replicas": -1}}));
-    assert_eq!(refusal(api.patch_scale("g", &PatchParams::default(), &negative).await).code, 422);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dry_run_returns_the_result_and_stores_nothing() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    define_gadgets(&client).await;
-    let api = gadgets(&client);
-    let dry = PostParams { dry_run: true, ..params() };
-    let made = api.create(&dry, &gadget("g", json!({}))).await.unwrap();
-    assert_eq!(made.data["spec"]["replicas"], 1);
-    assert_eq!(refusal(api.get("g").await).code, 404);
-    let invalid = refusal(api.create(&dry, &gadget("g", json!({"replicas": -1}))).await);
-    assert_eq!(invalid.code, 422);
-    let made = api.create(&params(), &gadget("g", json!({}))).await.unwrap();
-    let patch = Patch::Merge(json!({"spec": {"colour": "red"}}));
-    let patched = api.patch("g", &PatchParams::default().dry_run(), &patch).await.unwrap();
-    assert_eq!(patched.data["spec"]["colour"], "red");
-    api.delete("g", &DeleteParams::default().dry_run()).await.unwrap();
-    assert_eq!(api.get("g").await.unwrap(), made);
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,20 +118,6 @@ async fn a_list_at_an_exact_version_shows_that_version_until_it_is_compacted() {
     assert_eq!(future.code, 504);
     sandbox.compact();
     assert_eq!(refusal(api.list(&exact).await).code, 410);
-}
-
-#[tokio::test(start_paused = true)]
-async fn selectors_choose_by_labels_and_fields() {
-    let sandbox = sandbox().await;
-    let api = pods(&sandbox.client().unwrap());
-    for (name, tier) in [("a", "x"), ("b", "y")] {
-        let wanted: Pod = serde_json::from_value(pod_value(name, json!({"tier": tier}))).unwrap();
-        api.create(&params(), &wanted).await.unwrap();
-    }
-    let names =
-        |list: kube::core::ObjectList<Pod>| list.items.iter().map(ResourceExt::name_any).collect::<Vec<_>>();
-    assert_eq!(names(api.list(&ListParams::default().labels("tier in (y,z)")).await.unwrap()), ["b"]);
-    assert_eq!(names(api.list(&ListParams::default().fields("metadata.name=a")).await.unwrap()), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,128 +1,73 @@
-//! Waits for both garbage collectors: each must have processed all objects before the next request, otherwise
-//! the state would depend on timing. This module only waits; other modules compare the results.
+//! Random families of owners and dependents: an owner is deleted, and what is left when the garbage
+//! collectors have settled is compared.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rand::RngExt;
+use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use super::operations::{Operation, Verb};
-use super::side::{JSON, Kind, Side};
+use super::side::{Kind, Side};
+use super::step::{MERGE, Step};
 
-/// Finalizers that exist while the garbage collector works.
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
+/// How long a state must last.
+const SETTLED: u32 = 10;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
-/// The namespace of objects whose deletion shows how far the garbage collector is.
-pub const CANARIES: &str = "canaries";
-
-/// The number of polls and their interval.
-const LOOKS: usize = 6000;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
-
-/// Waits until the garbage collector knows all objects of a kind. Otherwise it may delete an owner before it
-/// has seen its dependents. It receives the events of a kind in order, so it knows them when it has deleted a
-/// later object with an absent owner.
-pub async fn has_seen(side: &mut Side, kind: Kind) {
-    let mut canary = kind.object();
-    canary["metadata"]["generateName"] = "canary-".into();
-    canary["metadata"]["ownerReferences"] = json!([
-        {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone",
-        "uid": "00000000-0000-0000-0000-000000000000"},
-    ]);
-    let mut elsewhere = Side::new(side.label, side.client.clone());
-    elsewhere.turn_to(CANARIES);
-    let path = elsewhere.collection(kind);
-    let answer = elsewhere.send("POST", &path, JSON, Some(&canary)).await;
-    assert!(answer.succeeded(), "{answer:?}");
-    let name = answer.body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-    let path = format!("{path}/{name}");
-    for _ in 0..LOOKS {
-        if elsewhere.get(&path).await.code == 404 {
-            return;
-        }
-        tokio::time::sleep(BETWEEN_LOOKS).await;
-    }
-    panic!("the garbage collector of the {} does not see {path}", side.label);
+fn kind(rng: &mut StdRng) -> Kind {
+    Kind::ALL[rng.random_range(0..Kind::ALL.len())]
 }
 
-/// Waits until nothing is left to collect after this operation.
-pub async fn is_collected(side: &mut Side, operation: &Operation) {
-    // Without dependents there are only finalizers, which it removes immediately.
-    let only_finalizers =
-        operation.verb == Verb::Delete && matches!(operation.policy, "Foreground" | "Orphan");
-    let kinds: &[Kind] = match (side.has_dependents, only_finalizers) {
-        _ if operation.only_reads() => return,
-        (true, _) => &Kind::ALL,
-        (false, true) => &[operation.kind],
-        (false, false) => return,
-    };
-    let mut left = Vec::new();
-    for _ in 0..LOOKS {
-        let mut objects = Vec::new();
-        for kind in kinds {
-            let path = side.collection(*kind);
-            let list = side.get(&path).await.body;
-            objects.extend(list.get("items").and_then(Value::as_array).cloned().unwrap_or_default());
-        }
-        left = work(&objects);
-        if left.is_empty() {
-            return;
-        }
-        tokio::time::sleep(BETWEEN_LOOKS).await;
-    }
-    panic!("the garbage collector of the {} leaves {left:#?} after {operation:?}", side.label);
-}
-
-/// The objects that the garbage collector must process.
-fn work(objects: &[Value]) -> Vec<String> {
-    let by_uid: BTreeMap<&str, &Value> = objects.iter().map(|object| (uid(object), object)).collect();
-    let has_work = |object: &&Value| {
-        if is_terminating(object) {
-            let blocked = || {
-                objects.iter().any(|other| {
-                    owners(other)
-                        .iter()
-                        .any(|owner| uid_of(owner) == uid(object) && owner["blockOwnerDeletion"] == true)
-                })
-            };
-            return has(object, ORPHAN) || has(object, FOREGROUND) && !blocked();
-        }
-        let owners = owners(object);
-        let gone = |owner: &Value| !by_uid.contains_key(uid_of(owner));
-        // An owner in foreground deletion deletes the dependents that block it.
-        let waits = |owner: &Value| {
-            owner["blockOwnerDeletion"] == true
-                && by_uid
-                    .get(uid_of(owner))
-                    .is_some_and(|owner| is_terminating(owner) && has(owner, FOREGROUND))
+/// The steps of a family, in parts: the garbage collectors settle after each.
+pub fn family(rng: &mut StdRng) -> [Vec<Step>; 3] {
+    let mut known: Vec<(Kind, String)> = Vec::new();
+    let mut made = Vec::new();
+    for name in ["owner", "second", "c", "d", "e", "f"] {
+        let kind = kind(rng);
+        let mut object = kind.named(name);
+        // Mostly the owner, sometimes also one that stays, or only another dependent. An object of two owners
+        // that end at different times is released or deleted, depending on the order.
+        let of: Vec<&(Kind, String)> = match known.get(2..).filter(|_| rng.random_bool(0.3)) {
+            Some(dependents) if !dependents.is_empty() => {
+                vec![&dependents[rng.random_range(0..dependents.len())]]
+            }
+            _ if known.len() < 2 => Vec::new(),
+            _ => known[..2].iter().filter(|(_, name)| name == "owner" || rng.random_bool(0.3)).collect(),
         };
-        owners.iter().any(|owner| gone(owner) || waits(owner))
-    };
-    objects.iter().filter(has_work).map(|object| object["metadata"].to_string()).collect()
+        let mut owners = Vec::new();
+        for (of, label) in of {
+            let uid = if rng.random_bool(0.9) { format!("{{uid:{label}}}") } else { "gone".to_owned() };
+            let (version, _) = of.names();
+            owners.push(json!({"apiVersion": version, "kind": format!("{of:?}"), "name": label, "uid": uid,
+                "blockOwnerDeletion": rng.random_bool(0.7)}));
+        }
+        object["metadata"]["ownerReferences"] = owners.into();
+        if rng.random_bool(0.2) {
+            object["metadata"]["finalizers"] = json!(["test.example/hold"]);
+        }
+        made.push(Step::new(name, kind, "POST", "").with(object));
+        known.push((kind, name.to_owned()));
+    }
+    let policy = ["Background", "Foreground", "Orphan"][rng.random_range(0..3)];
+    let deleted =
+        Step::new("delete", known[0].0, "DELETE", "/owner").with(json!({"propagationPolicy": policy}));
+    let released = known.iter().map(|(kind, name)| {
+        let none = json!({"metadata": {"finalizers": null}});
+        Step::new("release", *kind, "PATCH", &format!("/{name}")).of(MERGE).with(none)
+    });
+    [made, vec![deleted], released.collect()]
 }
 
-fn owners(object: &Value) -> &[Value] {
-    object
-        .pointer("/metadata/ownerReferences")
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-        .unwrap_or_default()
-}
-
-fn uid(object: &Value) -> &str {
-    object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
-}
-
-fn uid_of(owner: &Value) -> &str {
-    owner["uid"].as_str().unwrap_or_default()
-}
-
-fn is_terminating(object: &Value) -> bool {
-    object.pointer("/metadata/deletionTimestamp").is_some()
-}
-
-fn has(object: &Value, finalizer: &str) -> bool {
-    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-    finalizers.into_iter().flatten().any(|one| one == finalizer)
+/// Every object, once nothing changes any more.
+pub async fn settled(side: &mut Side) -> Value {
+    let (mut last, mut looks) = (side.everything().await, 0);
+    while looks < SETTLED {
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+        // How many versions each side has seen meanwhile differs.
+        side.versions.clear();
+        let now = side.everything().await;
+        looks = if now == last { looks + 1 } else { 0 };
+        last = now;
+    }
+    last
 }

@@ -1,39 +1,39 @@
-//! Sends the same random requests to the sandbox and to a real server, and compares the responses, the stored
-//! objects and the watch events.
+//! Sends the same fixed and random requests to the sandbox and to a real server, and compares the responses,
+//! the stored objects and the watch events.
 //!
-//! The module `known` lists allowed differences with their reasons, as does `docs/sandbox.md`. Any other
+//! The module `normal` lists allowed differences with their reasons, as does `docs/sandbox.md`. Any other
 //! difference is a bug of the sandbox.
 
-mod edits;
-mod events;
 mod garbage;
-mod known;
 mod normal;
-mod operations;
-mod play;
-mod run;
+mod random;
 mod script;
 mod side;
+mod step;
 
-use std::collections::BTreeSet;
+use std::time::Duration;
 
-use operations::Operation;
-use proptest::collection::vec;
-use proptest::strategy::{Strategy, ValueTree};
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use run::Pair;
+use futures::future::join_all;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
 use scenarios::{Server, Setting, TestCluster};
+use serde_json::{Value, json};
 
-/// The number of sequences, unless `E2E_DIFFERENTIAL_CASES` is set.
-const CASES: usize = 60;
-/// The maximum number of requests in a sequence.
-const LENGTH: usize = 40;
-/// How many shorter sequences to try to make a difference readable.
-const SHRINKS: usize = 100;
-/// How many differences to print with such a sequence; the others are only listed.
-const SHRUNK: usize = 1;
+use side::{Kind, Side};
+use step::Step;
 
-fn number(variable: &str, default: usize) -> usize {
+/// The number of random sequences, unless `E2E_DIFFERENTIAL_CASES` is set.
+const CASES: u64 = 60;
+/// The number of requests in a sequence.
+const LENGTH: usize = 30;
+/// After how many sequences a family of owners and dependents follows.
+const FAMILIES: u64 = 3;
+/// How often both must have settled before a difference counts: a real collector watches a new kind late.
+const PATIENCE: usize = 30;
+/// The selectors of the watches. They turn changes into additions and deletions.
+const SELECTORS: [&str; 3] = ["", "&labelSelector=a=1", "&fieldSelector=metadata.name!=b"];
+
+fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
@@ -58,48 +58,126 @@ fn both_servers_respond_alike_on_a_real_server() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let _machine = scenarios::share_the_machine().await;
-        let mut pair = Pair::new(start(Server::Sandbox).await, start(Server::Real).await).await;
-        let seed = u8::try_from(number("E2E_DIFFERENTIAL_SEED", 1) % 256).unwrap();
-        let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
-        let mut runner = TestRunner::new_with_rng(Config::default(), rng);
-        let sequences = vec(operations::any(), 1..=LENGTH);
-        let mut reports = pair.differences_of_the_script().await;
-        let (mut differences, mut requests, mut shrinks) = (BTreeSet::new(), 0, SHRUNK);
-        for _ in 0..number("E2E_DIFFERENTIAL_CASES", CASES) {
-            let mut tree = sequences.new_tree(&mut runner).unwrap();
-            let operations = tree.current();
-            requests += operations.len();
-            for found in pair.differences(&operations).await {
-                if differences.insert(found.clone()) {
-                    let is_shrunk = shrinks > 0;
-                    shrinks = shrinks.saturating_sub(1);
-                    reports.push(if is_shrunk { shrunk(&mut pair, &mut tree, &found).await } else { found });
-                }
+        let clusters = [start(Server::Sandbox).await, start(Server::Real).await];
+        let [sandbox, real] = &clusters;
+        let mut sides =
+            [Side::new("sandbox", sandbox.client.clone(), ""), Side::new("real", real.client.clone(), "")];
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "silent"}});
+        let node = Step::new("node", Kind::Pod, "POST", "").at("/api/v1/nodes").with(node);
+        for side in &mut sides {
+            assert_eq!(side.take(&node).await["code"], 201);
+        }
+        let mut reports = the_script(&sides).await;
+        let seed = number("E2E_DIFFERENTIAL_SEED", 1);
+        for case in 0..number("E2E_DIFFERENTIAL_CASES", CASES) {
+            let mut rng = StdRng::seed_from_u64(seed.wrapping_mul(1_000_000) + case);
+            reports.extend(a_sequence(&sides, case, &mut rng).await);
+            if case % FAMILIES == 0 {
+                reports.extend(a_family(&sides, case, &mut rng).await);
             }
         }
-        println!("differential: {requests} requests to each server");
         assert!(reports.is_empty(), "{} differences\n{}", reports.len(), reports.join("\n\n"));
     });
 }
 
-/// The difference with the shortest sequence that was found for it.
-async fn shrunk<T>(pair: &mut Pair, tree: &mut T, wanted: &String) -> String
-where
-    T: ValueTree<Value = Vec<Operation>>,
-{
-    let mut shortest = tree.current();
-    let mut go_on = tree.simplify();
-    for _ in 0..SHRINKS {
-        if !go_on {
-            break;
-        }
-        let tried = tree.current();
-        if pair.differences(&tried).await.contains(wanted) {
-            shortest = tried;
-            go_on = tree.simplify();
+/// Takes the fixed steps. Returns the differences of the servers.
+async fn the_script(sides: &[Side; 2]) -> Vec<String> {
+    let mut sides = in_namespace(sides, "script").await;
+    let mut reports = Vec::new();
+    for step in script::steps() {
+        let found = if step.path.contains("watch=1") {
+            let step = [step.clone()];
+            compare(&join_all(sides.iter_mut().map(|side| side.watch(&step))).await)
         } else {
-            go_on = tree.complicate();
+            differences(&mut sides, &step).await
+        };
+        reports.extend((!found.is_empty()).then(|| format!("{}\n  {}", step.label, found.join("\n  "))));
+    }
+    reports
+}
+
+/// Sends random requests, then compares the watches of their events. Ends at the first difference, since
+/// later ones would be consequences.
+async fn a_sequence(sides: &[Side; 2], case: u64, rng: &mut StdRng) -> Option<String> {
+    let mut sides = in_namespace(sides, &format!("sequence-{case}")).await;
+    let mut sent = Vec::new();
+    let report = |sent: &[String], found: &[String]| {
+        Some(format!("case {case}\n  {}\nafter\n  {}", found.join("\n  "), sent.join("\n  ")))
+    };
+    for _ in 0..LENGTH {
+        let step = random::step(rng);
+        sent.push(step.line());
+        let found = differences(&mut sides, &step).await;
+        if !found.is_empty() {
+            return report(&sent, &found);
         }
     }
-    format!("{wanted}\nafter {shortest:#?}")
+    let watches: Vec<Step> = SELECTORS
+        .iter()
+        .flat_map(|selector| {
+            let rest =
+                format!("?watch=1&timeoutSeconds=1&resourceVersion={{resourceVersion:start}}{selector}");
+            Kind::ALL.map(|kind| Step::new("watch", kind, "GET", &rest))
+        })
+        .collect();
+    let found = compare(&join_all(sides.iter_mut().map(|side| side.watch(&watches))).await);
+    if !found.is_empty() {
+        return report(&sent, &found);
+    }
+    None
+}
+
+/// Makes a family, deletes its owner, removes all finalizers, and compares what is left each time.
+async fn a_family(sides: &[Side; 2], case: u64, rng: &mut StdRng) -> Option<String> {
+    let mut sides = in_namespace(sides, &format!("family-{case}")).await;
+    let mut sent = Vec::new();
+    for part in garbage::family(rng) {
+        for step in &part {
+            sent.push(step.line());
+            // The collectors may be at work: the states that follow are compared, not the responses.
+            join_all(sides.iter_mut().map(|side| side.take(step))).await;
+        }
+        let mut found = Vec::new();
+        for _ in 0..PATIENCE {
+            found = compare(&join_all(sides.iter_mut().map(garbage::settled)).await);
+            if found.is_empty() {
+                break;
+            }
+        }
+        if !found.is_empty() {
+            let (found, sent) = (found.join("\n  "), sent.join("\n  "));
+            return Some(format!("family {case}\n  {found}\nafter\n  {sent}"));
+        }
+    }
+    None
+}
+
+/// Sends a step to both servers. Returns the differences of their responses.
+async fn differences(sides: &mut [Side; 2], step: &Step) -> Vec<String> {
+    compare(&join_all(sides.iter_mut().map(|side| side.take(step))).await)
+}
+
+fn compare(shown: &[Value]) -> Vec<String> {
+    let mut found = Vec::new();
+    normal::difference("", &shown[0], &shown[1], &mut found);
+    found.truncate(8);
+    found
+}
+
+/// Both servers in a new namespace.
+async fn in_namespace(sides: &[Side; 2], namespace: &str) -> [Side; 2] {
+    let mut sides = sides.each_ref().map(|side| side.elsewhere(namespace));
+    for side in &mut sides {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        let made = Step::new("namespace", Kind::Pod, "POST", "").at("/api/v1/namespaces").with(object);
+        assert_eq!(side.take(&made).await["code"], 201);
+        // A real server accepts pods only after a controller has created the service account.
+        let pod = Step::new("pod", Kind::Pod, "POST", "?dryRun=All").with(Kind::Pod.named("readiness"));
+        while side.take(&pod).await["code"] != 201 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        *side = side.elsewhere(namespace);
+        side.take(&Step::new("start", Kind::ConfigMap, "GET", "")).await;
+    }
+    sides
 }

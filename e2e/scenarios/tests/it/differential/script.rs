@@ -3,93 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::events::events_for_a_second;
-use super::normal;
-use super::side::{APPLY, Answer, JSON, Kind, MERGE, PATCH, STRATEGIC, Side};
+use super::side::Kind;
+use super::step::{APPLY, MERGE, PATCH, STRATEGIC, Step};
 
-/// One request. In path and body, `{ns}` is the namespace, and `{KEY:LABEL}` is this key of the metadata in
-/// the response to the step with this label.
-pub struct Step {
-    pub label: &'static str,
-    kind: Kind,
-    method: &'static str,
-    path: String,
-    form: &'static str,
-    body: Value,
-}
-
-fn step(label: &'static str, kind: Kind, method: &'static str, rest: &str) -> Step {
-    let (version, _, plural) = kind.names();
-    let root = if version == "v1" { "api" } else { "apis" };
-    let path = format!("/{root}/{version}/namespaces/{{ns}}/{plural}{rest}");
-    Step { label, kind, method, path, form: JSON, body: Value::Null }
-}
-
-impl Step {
-    fn with(self, body: Value) -> Self {
-        Self { body, ..self }
-    }
-
-    fn of(self, form: &'static str) -> Self {
-        Self { form, ..self }
-    }
-
-    fn at(self, path: &str) -> Self {
-        Self { path: path.to_owned(), ..self }
-    }
-}
-
-/// The previous responses, by label of the step.
-pub type Answers = Vec<(&'static str, Value)>;
-
-/// Sends a step and returns its response with its messages.
-pub async fn take(side: &mut Side, answers: &mut Answers, step: &Step) -> Value {
-    let path = filled(side, answers, &step.path);
-    if path.contains("watch=") {
-        return events_for_a_second(side, step.kind, &path).await;
-    }
-    let body = filled(side, answers, &step.body.to_string());
-    let body: Value = serde_json::from_str(&body).unwrap();
-    let answer = side.send(step.method, &path, step.form, Some(&body).filter(|body| !body.is_null())).await;
-    answers.push((step.label, answer.body.clone()));
-    let mut shown = normal::answer(side, step.kind, &answer);
-    if let Some(words) = words(side, &answer) {
-        shown["words"] = words;
-    }
-    shown
-}
-
-fn filled(side: &Side, answers: &Answers, text: &str) -> String {
-    let mut text = text.replace("{ns}", &side.namespace);
-    for (label, answer) in answers {
-        for key in ["resourceVersion", "uid", "continue"] {
-            let value = answer["metadata"][key].as_str().unwrap_or_default();
-            text = text.replace(&format!("{{{key}:{label}}}"), value);
-        }
-    }
-    text
-}
-
-/// The message of an error without versions, and the message of each cause.
-fn words(side: &Side, answer: &Answer) -> Option<Value> {
-    if answer.succeeded() {
-        return None;
-    }
-    let details = answer.body.pointer("/details/causes").and_then(Value::as_array);
-    let mut causes: Vec<&Value> =
-        details.into_iter().flatten().filter_map(|cause| cause.get("message")).collect();
-    // Real servers check some rules of metadata twice.
-    causes.dedup();
-    let mut words = json!([answer.body["message"], causes]);
-    normal::names(side, &mut words);
-    let plain: Vec<char> = words.to_string().chars().collect();
-    // Versions are long numbers; numbers that are compared are shorter.
-    let mut shown = String::new();
-    for run in plain.chunk_by(|one, other| one.is_ascii_digit() == other.is_ascii_digit()) {
-        let is_version = run[0].is_ascii_digit() && run.len() > 1;
-        shown.extend(if is_version { vec!['#'] } else { run.to_vec() });
-    }
-    Some(shown.into())
+fn step(label: &str, kind: Kind, method: &'static str, rest: &str) -> Step {
+    Step { has_words: true, ..Step::new(label, kind, method, rest) }
 }
 
 /// The steps, in order.
@@ -98,6 +16,7 @@ pub fn steps() -> Vec<Step> {
     steps.extend(of_templates());
     steps.extend(of_gadgets());
     steps.extend(of_lists());
+    steps.extend(corners());
     steps
 }
 
@@ -353,5 +272,70 @@ fn of_lists() -> Vec<Step> {
         step("delete badly", "DELETE", "/p1").with(json!({"propagationPolicy": "Sometimes"})),
         step("delete doubly", "DELETE", "/p1")
             .with(json!({"propagationPolicy": "Orphan", "orphanDependents": true})),
+    ]
+}
+
+/// What each endpoint decodes, checks and writes; without messages.
+fn corners() -> Vec<Step> {
+    let patch = |kind, rest: &str, form, body| Step::new("corner", kind, "PATCH", rest).of(form).with(body);
+    let put = |kind, rest: &str, body| Step::new("corner", kind, "PUT", rest).with(body);
+    let post = |kind: Kind, body| Step::new("corner", kind, "POST", "").with(body);
+    let get = |kind, rest: &str| Step::new("corner", kind, "GET", rest);
+    let mut wrong = Kind::ConfigMap.named("absent");
+    wrong["data"] = json!({"k": 1});
+    let mut other = Kind::ConfigMap.named("absent");
+    other["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000".into();
+    let mut numbered = Kind::ConfigMap.named("m");
+    numbered["metadata"]["generation"] = 7.into();
+    let bare = json!({"apiVersion": "test.example/v1", "kind": "Gadget", "metadata": {"name": "bare"}});
+    let kinds = json!({"kind": "Other", "apiVersion": "v7"});
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x"});
+    let forged = json!({"labels": {"x": "y"}, "annotations": {"x": "y"}, "finalizers": ["test.example/one"],
+        "deletionTimestamp": "2020-01-01T00:00:00Z"});
+    vec![
+        put(Kind::ConfigMap, "/absent", wrong),
+        put(Kind::ConfigMap, "/absent", other),
+        put(Kind::ReplicaSet, "/absent/scale", Kind::Pod.named("absent")),
+        put(Kind::ReplicaSet, "/absent/scale", json!({"metadata": {"name": "other"}})),
+        put(Kind::ReplicaSet, "/absent/scale", json!({"metadata": {"namespace": "other"}})),
+        get(Kind::ReplicaSet, "/absent/scale"),
+        post(Kind::ConfigMap, numbered),
+        patch(Kind::ConfigMap, "/m", MERGE, json!({"metadata": {"finalizers": ["test.example/one", "bad"]}})),
+        post(Kind::ReplicaSet, Kind::ReplicaSet.named("s")),
+        patch(Kind::ReplicaSet, "/s", STRATEGIC, kinds.clone()),
+        patch(Kind::ReplicaSet, "/s/scale", STRATEGIC, kinds),
+        patch(Kind::ReplicaSet, "/s/scale", MERGE, json!({"spec": {"replicas": "x"}})),
+        patch(Kind::ReplicaSet, "/s/scale", MERGE, json!({"kind": "Other"})),
+        patch(
+            Kind::ReplicaSet,
+            "/s/scale",
+            MERGE,
+            json!({"metadata": {"labels": {"bad key!": "x"}},
+            "spec": {"replicas": -1}}),
+        ),
+        patch(Kind::ReplicaSet, "/s/scale", MERGE, json!({"spec": {"replicas": 0}})),
+        get(Kind::ReplicaSet, "/s/scale"),
+        patch(
+            Kind::ReplicaSet,
+            "/s/status",
+            MERGE,
+            json!({"status": {"replicas": 1, "availableReplicas": 1}}),
+        ),
+        patch(Kind::ReplicaSet, "/s/status", MERGE, json!({"metadata": forged, "spec": {"replicas": 5}})),
+        post(Kind::Pod, Kind::Pod.named("p")),
+        patch(Kind::Pod, "/p", STRATEGIC, json!({"metadata": {"ownerReferences": [owner]}})),
+        patch(Kind::Pod, "/p", STRATEGIC, json!({"spec": {"containers": [{"image": "web:2"}]}})),
+        patch(Kind::Pod, "/p/status", MERGE, json!({"metadata": forged})),
+        post(Kind::Gadget, bare),
+        get(Kind::Gadget, "/bare/scale"),
+        patch(Kind::Gadget, "/bare/scale", MERGE, json!({"spec": {"replicas": 0}})),
+        patch(Kind::Gadget, "/bare/scale", MERGE, json!({"spec": {"replicas": 2}})),
+        patch(
+            Kind::Gadget,
+            "/bare/status",
+            MERGE,
+            json!({"kind": "Other", "metadata": forged,
+            "status": {"note": "x"}}),
+        ),
     ]
 }

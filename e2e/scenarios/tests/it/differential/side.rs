@@ -2,23 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use futures::future::join_all;
 use http_body_util::BodyExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use super::operations::{Name, Uid, Version};
-
-/// The media types of bodies.
-pub const JSON: &str = "application/json";
-pub const MERGE: &str = "application/merge-patch+json";
-pub const PATCH: &str = "application/json-patch+json";
-pub const STRATEGIC: &str = "application/strategic-merge-patch+json";
-pub const APPLY: &str = "application/apply-patch+yaml";
+use super::normal;
+use super::step::Step;
 
 /// The kinds that are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     ConfigMap,
     Gadget,
@@ -31,28 +26,29 @@ pub enum Kind {
 impl Kind {
     pub const ALL: [Self; 4] = [Self::ConfigMap, Self::Gadget, Self::ReplicaSet, Self::Pod];
 
-    /// API version, kind, plural.
-    pub fn names(self) -> (&'static str, &'static str, &'static str) {
+    /// API version, plural.
+    pub fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::ConfigMap => ("v1", "ConfigMap", "configmaps"),
-            Self::Gadget => ("test.example/v1", "Gadget", "gadgets"),
-            Self::ReplicaSet => ("apps/v1", "ReplicaSet", "replicasets"),
-            Self::Pod => ("v1", "Pod", "pods"),
-            Self::PodTemplate => ("v1", "PodTemplate", "podtemplates"),
+            Self::ConfigMap => ("v1", "configmaps"),
+            Self::Gadget => ("test.example/v1", "gadgets"),
+            Self::ReplicaSet => ("apps/v1", "replicasets"),
+            Self::Pod => ("v1", "pods"),
+            Self::PodTemplate => ("v1", "podtemplates"),
         }
+    }
+
+    /// The path of all objects in the namespace `{ns}`.
+    pub fn collection(self) -> String {
+        let (version, plural) = self.names();
+        let root = if version == "v1" { "api" } else { "apis" };
+        format!("/{root}/{version}/namespaces/{{ns}}/{plural}")
     }
 
     /// A valid object with this name.
     pub fn named(self, name: &str) -> Value {
-        let mut object = self.object();
-        object["metadata"]["name"] = name.into();
-        object
-    }
-
-    /// A valid object without a name.
-    pub fn object(self) -> Value {
-        let (version, kind, _) = self.names();
-        let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"labels": {"a": "1"}}});
+        let (version, _) = self.names();
+        let mut object = json!({"apiVersion": version, "kind": format!("{self:?}"),
+            "metadata": {"name": name, "labels": {"a": "1"}}});
         // No scheduler assigns these pods, and no volume has a generated name.
         let pod = json!({
             "schedulerName": "no-scheduler", "automountServiceAccountToken": false,
@@ -116,106 +112,99 @@ pub struct Answer {
     pub body: Value,
 }
 
-impl Answer {
-    pub fn succeeded(&self) -> bool {
-        self.code < 300
-    }
-}
-
-/// A server and its responses in this sequence.
+/// A server and its responses in the namespace of one sequence.
 pub struct Side {
     pub label: &'static str,
-    pub client: Client,
     pub namespace: String,
-    /// Generated names in order, by kind.
-    pub generated: BTreeMap<Kind, Vec<String>>,
     /// Observed versions, oldest first, by UID.
     pub versions: BTreeMap<String, Vec<String>>,
     /// UIDs in the order in which they appeared.
     pub uids: Vec<String>,
-    /// Versions of the whole server, read at the same points of the sequence on both sides.
-    pub moments: Vec<String>,
-    /// Whether objects have owners, so that the garbage collector has work.
-    pub has_dependents: bool,
+    client: Client,
+    /// The bodies of accepted requests, by label of the step: the last one, and the first one as `old LABEL`.
+    answers: BTreeMap<String, Value>,
 }
 
 impl Side {
-    pub fn new(label: &'static str, client: Client) -> Self {
-        Self {
-            label,
-            client,
-            namespace: String::new(),
-            generated: BTreeMap::new(),
-            versions: BTreeMap::new(),
-            uids: Vec::new(),
-            moments: Vec::new(),
-            has_dependents: false,
-        }
+    /// A sequence in this namespace.
+    pub fn new(label: &'static str, client: Client, namespace: &str) -> Self {
+        let (versions, uids, answers) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
+        Self { label, namespace: namespace.to_owned(), versions, uids, client, answers }
     }
 
-    /// Starts a new sequence in this namespace.
-    pub fn turn_to(&mut self, namespace: &str) {
-        *self = Self { namespace: namespace.to_owned(), ..Self::new(self.label, self.client.clone()) };
+    /// The same server, in another namespace.
+    pub fn elsewhere(&self, namespace: &str) -> Self {
+        Self::new(self.label, self.client.clone(), namespace)
     }
 
-    pub fn collection(&self, kind: Kind) -> String {
-        let (version, _, plural) = kind.names();
-        let root = if version == "v1" { "api" } else { "apis" };
-        format!("/{root}/{version}/namespaces/{}/{plural}", self.namespace)
-    }
-
-    pub fn path(&self, kind: Kind, name: Name, part: &str) -> String {
-        let name = self.name(kind, name);
-        let part = if part.is_empty() { String::new() } else { format!("/{part}") };
-        format!("{}/{name}{part}", self.collection(kind))
-    }
-
-    pub fn name(&self, kind: Kind, name: Name) -> String {
-        match name {
-            Name::Fixed(name) => name.to_owned(),
-            Name::Generated(index) => {
-                let made = self.generated.get(&kind).and_then(|all| all.get(index));
-                made.cloned().unwrap_or_else(|| "never-made".to_owned())
-            }
-        }
-    }
-
-    /// Sends a request and keeps the state in the response.
-    pub async fn send(&mut self, method: &str, path: &str, form: &str, body: Option<&Value>) -> Answer {
-        let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let mut request =
-            http::Request::builder().method(method).uri(path).header("Accept", "application/json");
-        if body.is_some() {
-            request = request.header("Content-Type", form);
-        }
-        let response = self.client.send(request.body(Body::from(bytes)).unwrap()).await.unwrap();
-        let code = response.status().as_u16();
-        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    /// Sends a step. Returns its response in normalized form.
+    pub async fn take(&mut self, step: &Step) -> Value {
+        let (code, bytes) = self.send(step).await;
         let body = serde_json::from_slice(&bytes)
             .unwrap_or_else(|_| json!({"text": String::from_utf8_lossy(&bytes).trim()}));
         self.learn(&body);
-        Answer { code, body }
+        if code < 300 {
+            self.answers.entry(format!("old {}", step.label)).or_insert_with(|| body.clone());
+            self.answers.insert(step.label.clone(), body.clone());
+        }
+        normal::answer(self, step, &Answer { code, body })
     }
 
-    pub async fn get(&mut self, path: &str) -> Answer {
-        self.send("GET", path, "", None).await
+    /// The events of watches, which run at once.
+    pub async fn watch(&mut self, steps: &[Step]) -> Value {
+        let all = join_all(steps.iter().map(|step| self.send(step))).await;
+        let events = steps.iter().zip(all).map(|(step, (_, bytes))| self.events(step.kind, &bytes));
+        events.collect()
     }
 
-    /// Reads the version of the whole server.
-    pub async fn remember_the_moment(&mut self) {
-        let path = self.collection(Kind::ConfigMap);
-        let list = self.get(&path).await.body;
-        let version = list.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-        self.moments.push(version.unwrap_or_default().to_owned());
+    async fn send(&self, step: &Step) -> (u16, Vec<u8>) {
+        let body = if step.body.is_null() { String::new() } else { self.filled(&step.body.to_string()) };
+        let request = http::Request::builder().method(step.method).uri(self.filled(&step.path));
+        let request = request.header("Accept", "application/json").header("Content-Type", step.form);
+        let response = self.client.send(request.body(Body::from(body.into_bytes())).unwrap()).await.unwrap();
+        let code = response.status().as_u16();
+        (code, response.into_body().collect().await.unwrap().to_bytes().to_vec())
+    }
+
+    fn filled(&self, text: &str) -> String {
+        let mut text = text.replace("{ns}", &self.namespace);
+        for (label, answer) in &self.answers {
+            for key in ["resourceVersion", "uid", "continue"] {
+                let value = answer["metadata"][key].as_str().unwrap_or_default();
+                text = text.replace(&format!("{{{key}:{label}}}"), value);
+            }
+        }
+        // What no response has shown is absent.
+        while let Some((start, length)) = text
+            .find("{resourceVersion:")
+            .or_else(|| text.find("{uid:"))
+            .and_then(|start| Some((start, text[start..].find('}')?)))
+        {
+            text.replace_range(start..=start + length, "");
+        }
+        text
+    }
+
+    /// The events, in the order of their versions.
+    fn events(&mut self, kind: Kind, bytes: &[u8]) -> Value {
+        let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let events: Vec<Value> = lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
+        let version =
+            |event: &Value| event["object"]["metadata"]["resourceVersion"].as_str()?.parse::<u64>().ok();
+        assert!(events.is_sorted_by_key(version), "{}: {events:#?}", self.label);
+        events.iter().for_each(|event| self.learn(&event["object"]));
+        let shown = |event: &Value| json!([event["type"], normal::object(self, kind, &event["object"])]);
+        let mut shown: Vec<Value> = events.iter().map(shown).collect();
+        // A collection may be deleted in any order.
+        shown.sort_by_key(|event| event[1]["metadata"]["name"].to_string());
+        shown.into()
     }
 
     /// Keeps UIDs and versions of an object or a list.
-    pub fn learn(&mut self, body: &Value) {
-        for item in body.get("items").and_then(Value::as_array).into_iter().flatten() {
-            self.learn(item);
-        }
-        let text = |key: &str| body.pointer(key).and_then(Value::as_str).map(str::to_owned);
-        if let (Some(uid), Some(version)) = (text("/metadata/uid"), text("/metadata/resourceVersion")) {
+    fn learn(&mut self, body: &Value) {
+        body["items"].as_array().into_iter().flatten().for_each(|item| self.learn(item));
+        let text = |key: &str| body["metadata"][key].as_str().map(str::to_owned);
+        if let (Some(uid), Some(version)) = (text("uid"), text("resourceVersion")) {
             if !self.uids.contains(&uid) {
                 self.uids.push(uid.clone());
             }
@@ -227,27 +216,12 @@ impl Side {
         }
     }
 
-    /// The version in a request for an existing object.
-    pub fn version(&self, object: &Value, wanted: Version) -> Option<String> {
-        let current =
-            || object.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::to_owned);
-        match wanted {
-            Version::None => None,
-            Version::Current => current(),
-            Version::Stale => {
-                let uid = object.pointer("/metadata/uid").and_then(Value::as_str)?;
-                self.versions.get(uid)?.first().cloned()
-            }
-            Version::Garbage => Some("garbage".to_owned()),
+    /// Every object.
+    pub async fn everything(&mut self) -> Value {
+        let mut all = Vec::new();
+        for kind in Kind::ALL {
+            all.push(self.take(&Step::new("everything", kind, "GET", "")).await);
         }
-    }
-
-    /// The UID in a request for an existing object.
-    pub fn uid(object: &Value, wanted: Uid) -> Option<String> {
-        match wanted {
-            Uid::None => None,
-            Uid::Current => object.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned),
-            Uid::Wrong => Some("00000000-0000-0000-0000-000000000000".to_owned()),
-        }
+        all.into()
     }
 }
