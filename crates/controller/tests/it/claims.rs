@@ -10,7 +10,7 @@ use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_sandbox::Fault;
 use serde_json::json;
 
-use crate::cluster::{Cluster, View, names};
+use crate::cluster::{Cluster, View, names, spec_of};
 use crate::fault_injector::RequestFault;
 
 #[tokio::test(start_paused = true)]
@@ -100,27 +100,12 @@ async fn a_set_relabelled_by_hand_is_released_with_its_pods_and_adopted_again_wh
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_recreated_after_an_orphaning_delete_adopts_its_sets_again() {
-    let (cluster, pods) = Cluster::with_pods(3).await;
-    cluster.deployments().delete("web", &DeleteParams::orphan()).await.unwrap();
-    cluster.pass(Duration::from_secs(30)).await;
-    assert_eq!(names(&cluster.all_pods().await).len(), 3);
-    let again = cluster.deployed(json!({"replicas": 3})).await;
-    assert_eq!(names(&again), pods);
-    assert_eq!(cluster.all_sets().await.len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_orphaned_set_with_the_same_hash_is_adopted_with_its_pods() {
     // The order of the sets' UIDs is random: here each order occurs.
     for drawn in 0..4 {
         let cluster = Cluster::start().await;
         for index in 0..drawn {
-            let labels = json!({"app": "other"});
-            let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main",
-                "image": "web:1"}]}});
-            let spec = json!({"replicas": 0, "selector": {"matchLabels": labels}, "template": template});
-            cluster.deploy_as(&format!("other-{index}"), spec).await;
+            cluster.deploy_as(&format!("other-{index}"), spec_of("other", "web:1", 0)).await;
         }
         let pods = names(&cluster.deployed(json!({"replicas": 2})).await);
         let mark = cluster.mark();

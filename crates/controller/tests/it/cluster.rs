@@ -208,6 +208,11 @@ impl Cluster {
 
     /// The same with that name.
     pub async fn deploy_as(&self, name: &str, spec: Value) {
+        self.deploy_in("default", name, spec).await;
+    }
+
+    /// The same in that namespace.
+    pub async fn deploy_in(&self, namespace: &str, name: &str, spec: Value) {
         let mut whole = json!({
             "replicas": 10,
             "selector": {"matchLabels": {"app": "web"}},
@@ -225,7 +230,8 @@ impl Cluster {
             "metadata": {"name": name}, "spec": whole,
         });
         let object: OrderedDeployment = serde_json::from_value(object).unwrap();
-        self.deployments().create(&PostParams::default(), &object).await.unwrap();
+        let api: Api<OrderedDeployment> = Api::namespaced(self.client.clone(), namespace);
+        api.create(&PostParams::default(), &object).await.unwrap();
     }
 
     /// The same, and waits until it is complete.
@@ -396,6 +402,18 @@ impl View {
     pub fn available(&self) -> usize {
         self.active().iter().filter(|pod| is_ready(pod)).count()
     }
+}
+
+/// The fields of the spec that are different for each object, if `name` is.
+pub fn spec_of(name: &str, image: &str, replicas: usize) -> Value {
+    json!({
+        "replicas": replicas,
+        "selector": {"matchLabels": {"app": name}},
+        "template": {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "main", "image": image}]},
+        },
+    })
 }
 
 pub fn names(pods: &[Pod]) -> Vec<String> {

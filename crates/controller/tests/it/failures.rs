@@ -1,11 +1,7 @@
 //! Pods that their kubelets fail, or that cannot be created: how soon they are replaced.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::Method;
-use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
@@ -14,7 +10,6 @@ use ordereddeployment_api::names::{condition, reason};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::fault_injector::RequestFault;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -58,19 +53,6 @@ async fn refused_pods_are_replaced_with_backoff_up_to_five_minutes_across_restar
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_backoff_of_refused_pods_is_right_with_a_clock_that_is_hours_off() {
-    for hours in [-3, 3] {
-        let mut cluster = Cluster::without_controller().await;
-        cluster.ahead = SignedDuration::from_hours(hours);
-        cluster.start_controller();
-        cluster.deploy(refused()).await;
-        cluster.pass(4 * MINUTE).await;
-        // After 1, 2, 4 seconds and so on, up to two minutes.
-        assert_eq!(pods(&cluster).await.len(), 8, "{hours} hours ahead");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn pods_evicted_together_are_replaced_together() {
     for age in [Duration::from_secs(20), 11 * MINUTE] {
         let cluster = Cluster::start().await;
@@ -87,23 +69,4 @@ async fn pods_evicted_together_are_replaced_together() {
         let pods = pods(&cluster).await;
         assert_eq!(pods.len(), 60, "after {age:?}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn in_a_namespace_that_is_being_deleted_creates_are_given_up() {
-    let (cluster, _) = Cluster::with_pods(2).await;
-    let creates = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&creates);
-    cluster.faults.rule(move |info| {
-        if info.method != Method::POST || !info.path.contains("/pods") {
-            return RequestFault::None;
-        }
-        count.fetch_add(1, Ordering::Relaxed);
-        RequestFault::NamespaceTerminates
-    });
-    cluster.scale(3).await;
-    cluster.pass(Duration::from_secs(200)).await;
-    // The second one comes with the event that the set has its new size.
-    assert!(creates.load(Ordering::Relaxed) <= 2);
-    assert_eq!(cluster.events_of("FailedCreate").await, Vec::<String>::new());
 }

@@ -12,7 +12,7 @@ use ordereddeployment_kubernetes::Limits;
 use serde_json::json;
 use tokio::time::{Instant, interval, sleep};
 
-use crate::cluster::{Cluster, names};
+use crate::cluster::{Cluster, names, spec_of};
 use crate::fault_injector::RequestFault;
 
 /// How long the server takes for the answer to a request.
@@ -34,30 +34,16 @@ fn noisy(cluster: &Cluster) -> Api<OrderedDeployment> {
     Api::namespaced(cluster.client.clone(), "noisy")
 }
 
-async fn create(objects: &Api<OrderedDeployment>, name: &str, replicas: usize) {
-    let labels = json!({"app": name});
-    let containers = json!([{"name": "main", "image": "web:1"}]);
-    let object = json!({
-        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
-        },
-    });
-    let object = serde_json::from_value(object).unwrap();
-    objects.create(&PostParams::default(), &object).await.unwrap();
-}
-
 async fn create_all(cluster: &Cluster) {
     let namespace = serde_json::from_value(json!({"metadata": {"name": "noisy"}})).unwrap();
     Api::<Namespace>::all(cluster.client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
     for number in 0..OBJECTS {
-        create(&noisy(cluster), &format!("noisy-{number}"), 0).await;
+        let name = format!("noisy-{number}");
+        cluster.deploy_in("noisy", &name, spec_of(&name, "web:1", 0)).await;
     }
     for number in 0..QUIET {
-        create(&cluster.deployments(), &format!("quiet-{number}"), IDLE + BESIDE).await;
+        let name = format!("quiet-{number}");
+        cluster.deploy_as(&name, spec_of(&name, "web:1", IDLE + BESIDE)).await;
     }
 }
 

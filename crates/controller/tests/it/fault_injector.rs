@@ -78,8 +78,6 @@ pub enum RequestFault {
     Silence,
     /// It does not arrive: the name of what it creates exists.
     NameTaken,
-    /// It does not arrive: the namespace is being deleted.
-    NamespaceTerminates,
     /// It does not arrive, and there is no answer.
     NoResponse,
 }
@@ -177,9 +175,6 @@ impl FaultInjector {
                     let nothing = futures::stream::pending::<Result<Frame<Bytes>, BoxError>>();
                     return Ok(Response::new(UnsyncBoxBody::new(StreamBody::new(nothing))));
                 }
-                RequestFault::NamespaceTerminates => {
-                    return Ok(whole(refusal(403, Some("NamespaceTerminating"))));
-                }
                 RequestFault::NameTaken => return Ok(whole(refusal(409, Some("AlreadyExists")))),
                 RequestFault::NoResponse => std::future::pending().await,
             }
@@ -209,7 +204,7 @@ fn refusal(code: u16, reason: Option<&str>) -> Response<Body> {
     });
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
-        "message": format!("injected {code}"), "details": {"causes": [{"reason": reason, "message": ""}]},
+        "message": format!("injected {code}"),
     });
     let mut answer = Response::new(Body::from(status.to_string().into_bytes()));
     *answer.status_mut() = http::StatusCode::from_u16(code).unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_sandbox::Fault;
 use serde_json::json;
@@ -90,17 +90,6 @@ async fn a_watch_on_which_nothing_arrives_is_opened_again() {
     cluster.pass(Duration::from_secs(160)).await;
     let view = cluster.view().await;
     assert_eq!((view.active().len(), view.available()), (2, 2));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_deployment_that_is_being_deleted_is_left_alone() {
-    let (cluster, _) = Cluster::with_pods(3).await;
-    let mark = cluster.mark();
-    cluster.deployments().delete("web", &DeleteParams::foreground()).await.unwrap();
-    cluster.pass(Duration::from_secs(60)).await;
-    assert!(cluster.all_pods().await.is_empty());
-    assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
-    assert!(cluster.all_sets().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

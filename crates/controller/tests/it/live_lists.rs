@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams};
 use ordereddeployment_sandbox::Record;
 use serde_json::json;
 
-use crate::cluster::{Cluster, is_ready, names};
+use crate::cluster::{Cluster, is_ready, names, spec_of};
 use crate::fault_injector::{RequestFault, RequestInfo};
 
 /// How many objects of one namespace have lists of their own at the same time.
@@ -25,15 +25,7 @@ fn name(number: usize) -> String {
 async fn deploy_many(cluster: &Cluster, count: usize, replicas: usize) {
     for number in 0..count {
         let name = name(number);
-        let spec = json!({
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {
-                "metadata": {"labels": {"app": name}},
-                "spec": {"containers": [{"name": "main", "image": "web:1"}]},
-            },
-        });
-        cluster.deploy_as(&name, spec).await;
+        cluster.deploy_as(&name, spec_of(&name, "web:1", replicas)).await;
     }
 }
 
@@ -106,16 +98,6 @@ async fn objects_of_one_namespace_share_live_lists() {
     assert_eq!(created, MANY, "the pods of each object are known");
     let (selected, shared) = lists(&cluster, mark, "orderedreplicasets", SETS);
     assert!(selected + shared <= MANY, "{selected} and {shared} lists of sets");
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_object_in_a_large_namespace_lists_with_its_selector() {
-    let cluster = started(2).await;
-    let mark = cluster.mark();
-    scale(&cluster, "web-7", 3).await;
-    cluster.pass(Duration::from_secs(30)).await;
-    assert_eq!(lists(&cluster, mark, "pods", PODS), (1, 0));
-    assert_eq!(lists(&cluster, mark, "orderedreplicasets", SETS), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,7 +19,6 @@ mod failures;
 mod fairness;
 mod fault_injector;
 mod faults;
-mod fuzz;
 mod handover;
 mod health;
 mod holds;
