@@ -7,11 +7,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_sandbox::Fault;
 use serde_json::json;
 
 use crate::cluster::{Cluster, View, names, spec_of};
-use crate::fault_injector::RequestFault;
+use crate::fault_injector::{RequestFault, RequestInfo};
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_relabelled_during_a_reconciliation_is_released_and_not_deleted() {
@@ -131,13 +130,7 @@ async fn pods_orphaned_by_a_set_are_adopted_by_the_set_that_replaces_it() {
     let set = cluster.all_sets().await[0].name_any();
     let mark = cluster.mark();
     // The set appears after the watch has shown the pods.
-    cluster.sandbox.inject(Fault {
-        verb: Some("create"),
-        plural: Some("orderedreplicasets".to_owned()),
-        user_agent: None,
-        code: 500,
-        times: 5,
-    });
+    cluster.refuse("create", "orderedreplicasets", 500, 5);
     cluster.sets().delete(&set, &DeleteParams::orphan()).await.unwrap();
     cluster.pass(Duration::from_secs(10)).await;
     let there = cluster.view().await;
@@ -221,7 +214,7 @@ fn failure(view: &View) -> Option<(String, String)> {
 async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
     let (cluster, pods) = Cluster::with_pods(4).await;
     let mark = cluster.mark();
-    cluster.faults.when(super::fault_injector::RequestInfo::patches_pod, || RequestFault::Response(403));
+    cluster.faults.when(RequestInfo::patches_pod, || RequestFault::Response(403));
     free(&cluster, &pods).await;
     cluster.pass(Duration::from_secs(120)).await;
     let view = cluster.view().await;
@@ -246,14 +239,7 @@ async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn an_adoption_with_a_conflict_is_retried_at_once_without_an_event() {
     let (cluster, pods) = Cluster::with_pods(3).await;
-    let mut conflicts = 1;
-    cluster.faults.rule(move |info| {
-        if info.patches_pod() && conflicts > 0 {
-            conflicts -= 1;
-            return RequestFault::Response(409);
-        }
-        RequestFault::None
-    });
+    cluster.refuse("patch", "pods", 409, 1);
     let mark = cluster.mark();
     free(&cluster, &pods[..1]).await;
     cluster.pass(Duration::from_millis(300)).await;
@@ -284,14 +270,7 @@ async fn a_pod_adopted_by_another_controller_just_before_stays_with_it() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_comes_back_from_its_adoption_without_an_owner_is_not_replaced() {
     let (cluster, pods) = Cluster::with_pods(3).await;
-    cluster.faults.rule(|info| {
-        if info.patches_pod() {
-            let mut body = info.body.clone();
-            body["metadata"]["ownerReferences"] = json!([]);
-            return RequestFault::Mutate(body);
-        }
-        RequestFault::None
-    });
+    cluster.faults.mutate(RequestInfo::patches_pod, |pod| pod["metadata"]["ownerReferences"] = json!([]));
     let mark = cluster.mark();
     free(&cluster, &pods).await;
     cluster.pass(Duration::from_secs(60)).await;

@@ -16,7 +16,7 @@ use ordereddeployment_api::{
 };
 use ordereddeployment_controller::{Apart, Controller, Family, Metrics, Options, health};
 use ordereddeployment_kubernetes::{Candidate, Clock, Fence, Health, Limiter, Limits, Names, Timing};
-use ordereddeployment_sandbox::{Clock as SandboxClock, Config, Record, Sandbox};
+use ordereddeployment_sandbox::{Clock as SandboxClock, Config, Fault, Record, Sandbox};
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -164,6 +164,13 @@ impl Cluster {
         let client = cluster.sandbox.connect("deployment-controller").unwrap();
         cluster.deployment_controller.spawn(deployments::run(client));
         cluster
+    }
+
+    /// The server refuses that many such requests of controllers.
+    pub fn refuse(&self, verb: &'static str, plural: &str, code: u16, times: usize) {
+        let user_agent = Some("ordered-controller-manager".to_owned());
+        let plural = Some(plural.to_owned());
+        self.sandbox.inject(Fault { verb: Some(verb), plural, user_agent, code, times });
     }
 
     /// Stops the controller as a crash would.

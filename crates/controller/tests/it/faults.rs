@@ -6,22 +6,16 @@ use jiff::SignedDuration;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::names::annotation;
-use ordereddeployment_sandbox::Fault;
 use serde_json::json;
 
 use crate::cluster::{Cluster, View, names};
 use crate::fault_injector::RequestFault;
 
-fn fault(verb: &'static str, plural: &str, code: u16, times: usize) -> Fault {
-    let user_agent = Some("ordered-controller-manager".to_owned());
-    Fault { verb: Some(verb), plural: Some(plural.to_owned()), user_agent, code, times }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_failed_write_of_a_sets_status_is_retried_within_moments() {
     let cluster = Cluster::start().await;
     for code in [429, 500, 409] {
-        cluster.sandbox.inject(fault("patch", "orderedreplicasets", code, 3));
+        cluster.refuse("patch", "orderedreplicasets", code, 3);
     }
     cluster.deployed(json!({"replicas": 3})).await;
     cluster.pass(Duration::from_secs(10)).await;
@@ -35,7 +29,7 @@ async fn a_failed_write_of_a_sets_status_is_retried_within_moments() {
 async fn a_failed_release_or_adoption_is_retried_within_moments() {
     let (cluster, pods) = Cluster::with_pods(3).await;
     let label = async |app: &str| {
-        cluster.sandbox.inject(fault("patch", "pods", 403, 4));
+        cluster.refuse("patch", "pods", 403, 4);
         let label = Patch::Merge(json!({"metadata": {"labels": {"app": app}}}));
         cluster.pods().patch(&pods[1], &PatchParams::default(), &label).await.unwrap();
         cluster.pass(Duration::from_secs(2)).await;
@@ -63,7 +57,7 @@ async fn a_pod_refused_in_one_set_does_not_keep_another_set_from_its_pods() {
     }
     cluster.pass(Duration::from_secs(5)).await;
     let mark = cluster.mark();
-    cluster.sandbox.inject(fault("create", "pods", 403, 1));
+    cluster.refuse("create", "pods", 403, 1);
     cluster.start_controller();
     cluster.until("all are there again", both).await;
     let creates = cluster.asked(mark, "create", "pods");
@@ -95,14 +89,13 @@ async fn a_watch_on_which_nothing_arrives_is_opened_again() {
 #[tokio::test(start_paused = true)]
 async fn an_object_that_was_not_found_by_mistake_is_read_again() {
     let (cluster, _) = Cluster::with_pods(2).await;
-    let found = std::sync::atomic::AtomicUsize::new(0);
+    let mut left = 2;
     cluster.faults.rule(move |info| {
-        let is_read = info.is(&http::Method::GET, "ordereddeployments/web");
-        if is_read && found.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 2 {
-            RequestFault::Response(404)
-        } else {
-            RequestFault::None
+        if left == 0 || !info.is(&http::Method::GET, "ordereddeployments/web") {
+            return RequestFault::None;
         }
+        left -= 1;
+        RequestFault::Response(404)
     });
     cluster.set_image("web:2").await;
     cluster.pass(Duration::from_secs(20)).await;

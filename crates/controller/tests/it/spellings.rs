@@ -6,7 +6,6 @@ use std::time::Duration;
 use kube::ResourceExt;
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{annotation, condition, reason};
-use ordereddeployment_sandbox::Fault;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, names};
@@ -47,17 +46,6 @@ impl Cluster {
 
     fn compared(&self, from: usize) -> usize {
         self.asked(from, "create", "podtemplates").len()
-    }
-
-    fn refuse(&self, verb: &'static str, plural: &str, code: u16, times: usize) {
-        let user_agent = Some("ordered-controller-manager".to_owned());
-        self.sandbox.inject(Fault {
-            verb: Some(verb),
-            plural: Some(plural.to_owned()),
-            user_agent,
-            code,
-            times,
-        });
     }
 }
 
