@@ -254,11 +254,4 @@ mod tests {
         let text = metrics.render().unwrap();
         assert!(!text.contains(start) && text.contains("ordereddeployment_holds 0\n"), "{text}");
     }
-
-    #[test]
-    fn two_controllers_in_one_process_have_separate_metrics() {
-        let (first, second) = (Metrics::new().unwrap(), Metrics::new().unwrap());
-        first.pod_creations.inc();
-        assert_eq!((first.pod_creations.get(), second.pod_creations.get()), (1, 0));
-    }
 }

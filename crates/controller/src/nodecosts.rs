@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::node_rules::RulesSource;
-use crate::runtime::watches::NODE_COSTS;
+use crate::runtime::watches::{NODE_COSTS, scoped};
 use crate::{Metrics, Options};
 
 /// How many pods are written at the same time.
@@ -257,16 +257,6 @@ fn patch(uid: &str, pod: &Pod, change: &Change) -> serde_json::Value {
     json!({"metadata": {"uid": uid, "resourceVersion": pod.version, "annotations": annotations}})
 }
 
-fn scoped<K>(client: &Client, namespace: Option<&str>) -> Api<K>
-where
-    K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>,
-{
-    match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    }
-}
-
 /// The events of a watch; its failures are logged, and the watch is retried.
 fn watch_events<K>(
     what: &'static str,
@@ -290,7 +280,7 @@ where
                 health.fails(&name);
             }
         }
-        std::future::ready(event.ok())
+        std::future::ready(event.ok().and_then(make))
     });
-    events.filter_map(move |event| async move { make(event) }).boxed()
+    events.boxed()
 }

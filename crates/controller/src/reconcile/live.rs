@@ -1,6 +1,5 @@
 //! Live reads: read the object, its sets and its pods past the cache, record them, and adopt orphans.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -313,16 +312,16 @@ pub(crate) fn set_fact(known: &SetEntry, found: Option<SetObject>) -> Fact<SetEn
 /// select other pods. A ReplicaSet that a user made for a Deployment may. More than [`SELECTORS`] of them are
 /// one list of the whole namespace.
 fn selectors<'s>(
-    deployment: &'s LabelSelector,
+    deployment: &LabelSelector,
     sets: impl Iterator<Item = &'s LabelSelector>,
-) -> Vec<Cow<'s, LabelSelector>> {
-    let mut selectors = vec![Cow::Borrowed(deployment)];
+) -> Vec<LabelSelector> {
+    let mut selectors = vec![deployment.clone()];
     for set in sets.filter(|set| !set.includes(deployment)) {
-        if !selectors.iter().any(|known| **known == *set) {
-            selectors.push(Cow::Borrowed(set));
+        if !selectors.contains(set) {
+            selectors.push(set.clone());
         }
         if selectors.len() > SELECTORS {
-            return vec![Cow::Owned(LabelSelector::default())];
+            return vec![LabelSelector::default()];
         }
     }
     selectors
@@ -391,10 +390,7 @@ mod tests {
     #[test]
     fn many_sets_with_other_selectors_cause_one_list() {
         let deployment = selector("web");
-        let lists = |sets: &[LabelSelector]| -> Vec<LabelSelector> {
-            let lists = selectors(&deployment, sets.iter());
-            lists.into_iter().map(std::borrow::Cow::into_owned).collect()
-        };
+        let lists = |sets: &[LabelSelector]| selectors(&deployment, sets.iter());
         assert_eq!(lists(&[selector("web"), selector("web")]), [selector("web")]);
         assert_eq!(lists(&[selector("a"), selector("a")]), [selector("web"), selector("a")]);
         let many: Vec<_> = (0..SELECTORS).map(|number| selector(&number.to_string())).collect();

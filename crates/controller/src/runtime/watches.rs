@@ -267,10 +267,7 @@ impl Watches {
             + Send
             + 'static,
     {
-        let api: Api<K> = match &self.namespace {
-            Some(namespace) => Api::namespaced(self.client(), namespace),
-            None => Api::all(self.client()),
-        };
+        let api: Api<K> = scoped(&self.client(), self.namespace.as_deref());
         watcher(api, watcher::Config::default().page_size(PAGE))
     }
 
@@ -318,6 +315,17 @@ impl Watches {
 
     fn client(&self) -> Client {
         reporting(self.ctx.requests.watching(), &self.health)
+    }
+}
+
+/// The objects of that namespace, or of all.
+pub(crate) fn scoped<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
     }
 }
 

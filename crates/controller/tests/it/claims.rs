@@ -249,25 +249,6 @@ async fn an_adoption_with_a_conflict_is_retried_at_once_without_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_adopted_by_another_controller_just_before_stays_with_it() {
-    let (cluster, pods) = Cluster::with_pods(3).await;
-    let (api, name) = (cluster.pods(), pods[0].clone());
-    cluster.faults.before(Method::PATCH, "/pods/", async move {
-        let owners = json!([{
-            "apiVersion": "example.com/v1", "kind": "Other", "name": "other", "uid": "other",
-            "controller": true,
-        }]);
-        let taken = Patch::Merge(json!({"metadata": {"ownerReferences": owners}}));
-        api.patch(&name, &PatchParams::default(), &taken).await.unwrap();
-    });
-    free(&cluster, &pods[..1]).await;
-    cluster.pass(Duration::from_secs(10)).await;
-    let owners = cluster.pods().get(&pods[0]).await.unwrap().owner_references().to_vec();
-    assert_eq!(owners.iter().map(|owner| owner.uid.as_str()).collect::<Vec<_>>(), ["other"]);
-    assert_eq!(cluster.view().await.available(), 4, "it is replaced beside");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_pod_that_comes_back_from_its_adoption_without_an_owner_is_not_replaced() {
     let (cluster, pods) = Cluster::with_pods(3).await;
     cluster.faults.mutate(RequestInfo::patches_pod, |pod| pod["metadata"]["ownerReferences"] = json!([]));

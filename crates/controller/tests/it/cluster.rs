@@ -220,15 +220,8 @@ impl Cluster {
 
     /// The same in that namespace.
     pub async fn deploy_in(&self, namespace: &str, name: &str, spec: Value) {
-        let mut whole = json!({
-            "replicas": 10,
-            "selector": {"matchLabels": {"app": "web"}},
-            "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {"containers": [{"name": "main", "image": "web:1"}]},
-            },
-        });
+        let mut whole = spec_of("web", "web:1", 10);
+        whole["strategy"] = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}});
         for (key, value) in spec.as_object().unwrap() {
             whole[key] = value.clone();
         }

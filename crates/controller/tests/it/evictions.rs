@@ -235,26 +235,6 @@ async fn a_budget_that_counts_an_eviction_that_failed_is_explained() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scale_down_evicts_the_first_of_the_order_and_waits_for_the_budget() {
-    let cluster = Cluster::start().await;
-    let pods = deployed(&cluster, 5).await;
-    budget(&cluster, "web", json!(4)).await;
-    let mark = cluster.mark();
-    cluster.scale(2).await;
-    // One pod is evicted, as the budget allows, and the next one waits.
-    cluster.until("it is refused", is_refused).await;
-    cluster.pass(Duration::from_secs(60)).await;
-    assert_eq!(evicted(&cluster, mark), pods[..1]);
-    loosen(&cluster, json!(0)).await;
-    cluster.until("it is scaled", |view| view.is_complete() && view.active().len() == 2).await;
-    assert_eq!(evicted(&cluster, mark), pods[..3]);
-    assert!(cluster.asked(mark, "delete", "pods").is_empty());
-    for one in evictions(&cluster, mark, true) {
-        assert!(one.user_agent.ends_with("/scale"), "{one:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn unavailable_pods_are_deleted_regardless_of_budgets() {
     let cluster = Cluster::start().await;
     let pods = deployed(&cluster, 3).await;

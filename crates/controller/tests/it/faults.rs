@@ -3,43 +3,10 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kube::ResourceExt;
-use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::names::annotation;
-use serde_json::json;
 
 use crate::cluster::{Cluster, View, names};
 use crate::fault_injector::RequestFault;
-
-#[tokio::test(start_paused = true)]
-async fn a_failed_write_of_a_sets_status_is_retried_within_moments() {
-    let cluster = Cluster::start().await;
-    for code in [429, 500, 409] {
-        cluster.refuse("patch", "orderedreplicasets", code, 3);
-    }
-    cluster.deployed(json!({"replicas": 3})).await;
-    cluster.pass(Duration::from_secs(10)).await;
-    let sets = cluster.all_sets().await;
-    let ready: Vec<_> =
-        sets.iter().map(|set| set.status.as_ref().and_then(|one| one.ready_replicas)).collect();
-    assert_eq!(ready, [Some(3)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_failed_release_or_adoption_is_retried_within_moments() {
-    let (cluster, pods) = Cluster::with_pods(3).await;
-    let label = async |app: &str| {
-        cluster.refuse("patch", "pods", 403, 4);
-        let label = Patch::Merge(json!({"metadata": {"labels": {"app": app}}}));
-        cluster.pods().patch(&pods[1], &PatchParams::default(), &label).await.unwrap();
-        cluster.pass(Duration::from_secs(2)).await;
-        cluster.pods().get(&pods[1]).await.unwrap().owner_references().len()
-    };
-    assert_eq!(label("quarantine").await, 0);
-    cluster.until_complete().await;
-    cluster.prioritise(&pods[1], -1).await;
-    assert_eq!(label("web").await, 1);
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_refused_in_one_set_does_not_keep_another_set_from_its_pods() {

@@ -28,26 +28,6 @@ fn is_held_with_ten_available_pods(view: &View) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn restarting_the_controller_in_a_hold_changes_nothing() {
-    let mut cluster = Cluster::start().await;
-    paused_at_the_third(&cluster, "before").await;
-    cluster.pass(Duration::from_secs(5)).await;
-    let before = cluster.view().await;
-    cluster.kill();
-    let mark = cluster.mark();
-    cluster.start_controller();
-    cluster.pass(Duration::from_secs(120)).await;
-    let after = cluster.view().await;
-    assert_eq!(after.status(), before.status());
-    assert_eq!(names(&after.pods), names(&before.pods));
-    for verb in ["create", "delete", "patch"] {
-        for plural in ["pods", "orderedreplicasets", "ordereddeployments"] {
-            assert_eq!(cluster.asked(mark, verb, plural).len(), 0, "{verb} {plural}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_resume_with_another_id_is_ignored_and_the_right_one_continues() {
     let cluster = Cluster::start().await;
     let (pod, _) = paused_at_the_third(&cluster, "before").await;

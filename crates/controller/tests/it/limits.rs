@@ -1,4 +1,4 @@
-//! Limits: no object blocks another one, and a server that asks for a wait gets it.
+//! Limits: no object blocks another one, a server that asks for a wait gets it, and mistakes can be undone.
 
 use std::time::Duration;
 
@@ -78,4 +78,15 @@ async fn requests_stay_within_the_limits() {
     // Each watch lists once, which does not count.
     assert!((20..=30).contains(&asked), "{asked} in ten seconds");
     cluster.until_complete().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mistaken_scaling_to_two_billion_pods_can_be_reverted() {
+    let cluster = Cluster::start().await;
+    cluster.deploy(json!({"replicas": i32::MAX})).await;
+    let soon = Duration::from_millis(1);
+    cluster.until_each(soon, "some are there", |view| !view.pods.is_empty()).await;
+    cluster.scale(2).await;
+    let view = cluster.until("two are left", |view| view.is_complete() && view.pods.len() == 2).await;
+    assert_eq!(view.available(), 2);
 }

@@ -31,7 +31,6 @@ mod orphans;
 mod plain;
 mod replica_sets;
 mod rollouts;
-mod scaling;
 mod spellings;
 mod templates;
 mod tenants;

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, spec_of};
 
 const RULES: &str = "\
 deployments:
@@ -43,9 +43,7 @@ async fn deployed() -> Cluster {
     let cluster = Cluster::without_controller().await;
     create::<ConfigMap>(&cluster, json!({"metadata": {"name": "costs"}, "data": {"nodecosts.yaml": RULES}}))
         .await;
-    let pod = json!({"containers": [{"name": "main", "image": "web:1"}]});
-    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": pod});
-    let spec = json!({"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template});
+    let spec = spec_of("web", "web:1", 2);
     let owner = |kind: &str, name: &str, uid: Option<String>| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true}]);
     let metadata = json!({"name": "web", "labels": {"tier": "inference"}});
     let web = create::<Deployment>(&cluster, json!({"metadata": metadata, "spec": spec})).await;
@@ -56,7 +54,7 @@ async fn deployed() -> Cluster {
     for node in nodes.list(&ListParams::default()).await.unwrap() {
         let name = format!("{}-{}", node.labels()["node.usage"], node.name_any());
         let metadata = json!({"name": name, "labels": {"app": "web"}, "ownerReferences": owners});
-        let mut spec = pod.clone();
+        let mut spec = spec["template"]["spec"].clone();
         spec["nodeName"] = node.name_any().into();
         create::<Pod>(&cluster, json!({"metadata": metadata, "spec": spec})).await;
     }

@@ -39,21 +39,6 @@ async fn two_equal_runs_make_the_same_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_pods_roll_in_batches() {
-    let cluster = Cluster::start().await;
-    let bounds = json!({"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
-    cluster.deployed(json!({"replicas": 100, "strategy": bounds})).await;
-    let mark = cluster.mark();
-    cluster.set_image("web:2").await;
-    let view = cluster.until_out(100).await;
-    assert_eq!(view.active().len(), 100);
-    assert_eq!(cluster.asked(mark, "create", "pods").len(), 100);
-    assert_eq!(cluster.deleted(mark).len(), 100);
-    // One report for many pods that become ready at once, not one per pod.
-    assert!(cluster.asked(mark, "patch", "ordereddeployments").len() < 60);
-}
-
-#[tokio::test(start_paused = true)]
 async fn old_pods_go_while_many_new_ones_are_created() {
     let cluster = Cluster::start().await;
     let strategy = |surge: &str, unavailable: &str| {

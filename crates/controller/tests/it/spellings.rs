@@ -125,17 +125,6 @@ async fn without_permission_templates_are_compared_as_written_and_an_event_says_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_that_the_server_refuses_is_new_and_costs_no_pod() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 2, "template": plain()})).await);
-    cluster.set_template(&template(&json!({"name": "Not A Name"}), &json!({}))).await;
-    cluster.pass(Duration::from_secs(60)).await;
-    let view = cluster.view().await;
-    assert_eq!(view.status().rollout.unwrap().revision, 2);
-    assert_eq!(names(&view.pods), pods);
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_equality_that_is_not_stored_at_first_is_stored_before_it_counts() {
     for code in [409, 500, 503] {
         let mut cluster = Cluster::start().await;
