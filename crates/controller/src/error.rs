@@ -18,9 +18,6 @@ pub enum Error {
     /// A controller panicked.
     #[error("the controller panicked: {0}")]
     Panicked(String),
-    /// Metrics and health could not be served.
-    #[error("cannot serve metrics and health: {0}")]
-    Serve(#[source] std::io::Error),
 }
 
 impl Error {

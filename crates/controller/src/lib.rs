@@ -27,7 +27,7 @@ pub use decision_log::DecisionLog;
 pub use error::Error;
 pub use metrics::Metrics;
 pub use node_rules::RulesSource;
-pub use nodecosts::NodeCosts;
+pub use nodecosts::run_node_costs;
 pub use ordereddeployment_wire::Family;
 pub use runtime::controller::{Controller, Options, health};
 pub use runtime::handover::Apart;

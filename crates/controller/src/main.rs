@@ -9,12 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Parser, ValueEnum};
 use futures::FutureExt;
-use futures::future::OptionFuture;
+use futures::future::{BoxFuture, try_join_all};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use ordereddeployment_api::parse_pause_duration;
 use ordereddeployment_controller::{
-    Apart, Controller, Error, Family, LOG_FILTER, Metrics, NodeCosts, Options, RulesSource, health,
+    Apart, Controller, Error, Family, LOG_FILTER, Metrics, Options, RulesSource, health, run_node_costs,
 };
 use ordereddeployment_kubernetes::{
     Candidate, Credentials, Fence, Limiter, Limits, Timing, authority_file, client, client_config, counted,
@@ -46,7 +46,7 @@ struct Arguments {
     /// The ConfigMap with the rules of nodecosts, as NAMESPACE/NAME. The controller replicaset applies them
     /// in its order.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = config_map)]
-    node_costs_config: Option<NodeCosts>,
+    node_costs_config: Option<RulesSource>,
     /// The kubeconfig to use. Default: $KUBECONFIG, ~/.kube/config, or the pod's own service account.
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
@@ -208,35 +208,28 @@ async fn run(arguments: Arguments) -> Result<()> {
     tokio::spawn(serve(listener, rendered, options.health.clone(), ended()));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), controllers = ?controllers, "starting");
     tracing::info!("metrics and health on http://{bound}");
-    let ordered =
-        runs(Which::OrderedDeployment).then(|| Controller::run(client.clone(), options.clone(), ended()));
-    let plain = runs(Which::ReplicaSet).then(|| {
+    let mut running: Vec<BoxFuture<'static, Result<(), Error>>> = Vec::new();
+    if runs(Which::OrderedDeployment) {
+        running.push(Controller::run(client.clone(), options.clone(), ended()));
+    }
+    if runs(Which::ReplicaSet) {
         let namespace = arguments.probe_namespace.as_deref().unwrap_or(client.default_namespace());
         let apart = Apart { namespace: namespace.to_owned(), force: arguments.force };
-        let source =
-            |costs: NodeCosts| RulesSource { namespace: costs.config_namespace, name: costs.config_name };
-        let node_rules = arguments.node_costs_config.clone().map(source);
+        let node_rules = arguments.node_costs_config.clone();
         let options = Options { family: Family::Plain, apart: Some(apart), node_rules, ..options.clone() };
-        Controller::run(client.clone(), options, ended())
-    });
+        running.push(Controller::run(client.clone(), options, ended()));
+    }
     let health = options.health.clone();
-    let costs = costs.map(|costs| costs.run(client, options, ended()));
+    if let Some(rules) = costs {
+        running.push(run_node_costs(rules, client, options, ended()).boxed());
+    }
     // A separate task, so that the Lease is renewed even while the controllers are busy. Dropping the set
     // aborts it.
     let mut work = JoinSet::new();
     work.spawn(async move {
-        let (ordered, plain) = (OptionFuture::from(ordered), OptionFuture::from(plain));
-        let costs = OptionFuture::from(costs);
         // The first controller that fails ends the others and the process.
-        let ended = async {
-            futures::try_join!(
-                ordered.map(Option::transpose),
-                plain.map(Option::transpose),
-                costs.map(Option::transpose)
-            )
-        };
         tokio::select! {
-            ended = ended => ended.map(drop),
+            ended = try_join_all(running) => ended.map(drop),
             () = health.beats() => Ok(()),
         }
     });
@@ -319,10 +312,10 @@ fn election(
     Ok((Candidate::new(client, namespace, &identity, timing, fence, clock, health), leadership))
 }
 
-fn config_map(text: &str) -> Result<NodeCosts, String> {
+fn config_map(text: &str) -> Result<RulesSource, String> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
-            Ok(NodeCosts { config_namespace: namespace.to_owned(), config_name: name.to_owned() })
+            Ok(RulesSource { namespace: namespace.to_owned(), name: name.to_owned() })
         }
         _ => Err("give NAMESPACE/NAME".to_owned()),
     }

@@ -44,13 +44,6 @@ ordereddeployment_kubernetes::metrics! {
             "Pods deleted or evicted.",
             &["purpose", "rule"],
         )?,
-        pub(crate) deletion_age_ratio: Histogram = registry.exponential(
-            Opts::new(
-                "ordereddeployment_pod_deletion_age_ratio",
-                "The age of a deleted pod by the mean age of those that remain.",
-            ),
-            0.125, 2.0, 7,
-        )?,
         pub(crate) pod_creations: IntCounter =
             registry.counter("ordereddeployment_pod_creations_total", "Pods created.")?,
         pub(crate) write_failures: IntCounterVec = registry.counter_by(
@@ -237,7 +230,7 @@ mod tests {
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
         let names: Vec<&str> = types.collect();
         // Those that are missing tell of answers of the API server, and of data that arrived on a watch.
-        assert_eq!(names.len(), 26, "{names:?}");
+        assert_eq!(names.len(), 25, "{names:?}");
         for name in names {
             assert!(page.contains(&format!("`{name}`")), "{name}");
         }
@@ -260,12 +253,5 @@ mod tests {
         metrics.forget(|other| *other != key("2"));
         let text = metrics.render().unwrap();
         assert!(!text.contains(start) && text.contains("ordereddeployment_holds 0\n"), "{text}");
-    }
-
-    #[test]
-    fn two_controllers_in_one_process_have_separate_metrics() {
-        let (first, second) = (Metrics::new().unwrap(), Metrics::new().unwrap());
-        first.pod_creations.inc();
-        assert_eq!((first.pod_creations.get(), second.pod_creations.get()), (1, 0));
     }
 }

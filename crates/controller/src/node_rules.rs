@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, Resource, ResourceExt};
-use kube_runtime::watcher::{self, watcher};
+use kube_runtime::watcher::watch_object;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{DeletionOrder, OrderedDeployment};
 use ordereddeployment_kubernetes::{EventRecorder, Health, patient};
@@ -56,29 +56,18 @@ impl NodeRules {
         read: &watch::Sender<bool>,
     ) {
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &source.namespace);
-        let config = watcher::Config::default().fields(&format!("metadata.name={}", source.name));
-        let mut stream = pin!(patient("node rules", || watcher(maps.clone(), config.clone())));
-        let mut listed = None;
-        while let Some(event) = stream.next().await {
-            match &event {
-                Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
-                Ok(_) => health.works(WATCH),
-                Err(_) => health.fails(WATCH),
+        let mut shown = pin!(patient("node rules", || watch_object(maps.clone(), &source.name)));
+        while let Some(map) = shown.next().await {
+            let Ok(map) = map else {
+                health.fails(WATCH);
+                continue;
+            };
+            health.works(WATCH);
+            match map {
+                Some(map) => self.read(&map, events),
+                None => self.set(Config::default()),
             }
-            match event {
-                Ok(watcher::Event::Init) => listed = None,
-                Ok(watcher::Event::InitApply(map)) => listed = Some(map),
-                Ok(watcher::Event::InitDone) => {
-                    match listed.take() {
-                        Some(map) => self.read(&map, events),
-                        None => self.set(Config::default()),
-                    }
-                    read.send_replace(true);
-                }
-                Ok(watcher::Event::Apply(map)) => self.read(&map, events),
-                Ok(watcher::Event::Delete(_)) => self.set(Config::default()),
-                Err(_) => {}
-            }
+            read.send_replace(true);
         }
     }
 

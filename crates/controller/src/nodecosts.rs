@@ -27,22 +27,14 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::runtime::watches::NODE_COSTS;
+use crate::node_rules::RulesSource;
+use crate::runtime::watches::{NODE_COSTS, scoped};
 use crate::{Metrics, Options};
 
 /// How many pods are written at the same time.
 const PARALLEL: usize = 8;
 /// The minimum wait before failed writes are retried.
 const RETRY: Duration = Duration::from_secs(1);
-
-/// The controller of deletion costs.
-#[derive(Clone, Debug)]
-pub struct NodeCosts {
-    /// The namespace of the ConfigMap with the rules.
-    pub config_namespace: String,
-    /// The name of the ConfigMap.
-    pub config_name: String,
-}
 
 /// The result of a write.
 type Written = (NamespacedUid, Result<PodView, RequestError>);
@@ -62,97 +54,95 @@ struct Run {
     failed: BTreeMap<NamespacedUid, (u32, Option<Instant>)>,
 }
 
-impl NodeCosts {
-    /// Runs until `shutdown` ends.
-    pub async fn run(
-        self,
-        client: Client,
-        options: Options,
-        shutdown: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), Error> {
-        let Options { clock, names, namespace, metrics, health, leadership, limiter, .. } = options;
-        let requests = Arc::new(Requests::new(
-            &client,
-            &leadership.iter().map(|(fence, _)| fence).collect::<Vec<_>>(),
-            limiter,
-            &metrics.client,
-        ));
-        let (events, event_writer) = events(clock, names, Arc::clone(&metrics.client));
-        let mut event_writer = std::pin::pin!(event_writer.run(Arc::clone(&requests)));
-        let mut watches = self.watches(requests.watching(), namespace.as_deref(), &metrics, &health);
-        let mut is_leader = std::pin::pin!(crate::runtime::controller::is_leader(leadership).fuse());
-        let mut shutdown = std::pin::pin!(shutdown);
-        let mut run = Run {
-            requests,
-            events,
-            metrics,
-            index: Index::default(),
-            due: Turns::default(),
-            queued: BTreeSet::new(),
-            under_way: BTreeSet::new(),
-            failed: BTreeMap::new(),
-        };
-        let mut writes = FuturesUnordered::new();
-        let (mut synced, mut leading) = (0, false);
-        loop {
-            if synced == ALL_SYNCED && leading {
-                run.metrics.client.is_leader.set(1);
-                while writes.len() < PARALLEL
-                    && let Some(write) = run.next_write()
-                {
-                    writes.push(write.boxed());
-                }
-            }
-            let retry = run.retry_at();
-            tokio::select! {
-                biased;
-                () = &mut shutdown => return Ok(()),
-                () = &mut is_leader, if !leading => leading = true,
-                Some((pod, outcome)) = writes.next(), if !writes.is_empty() => run.wrote(pod, outcome),
-                Some(event) = watches.next() => {
-                    synced |= event.synced();
-                    if synced == ALL_SYNCED {
-                        health.synced(NODE_COSTS);
-                    }
-                    run.apply(event);
-                }
-                () = tokio::time::sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {
-                    run.retry();
-                }
-                () = &mut event_writer => return Ok(()),
+/// Runs the controller of deletion costs until `shutdown` ends.
+pub async fn run_node_costs(
+    rules: RulesSource,
+    client: Client,
+    options: Options,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Error> {
+    let Options { clock, names, namespace, metrics, health, leadership, limiter, .. } = options;
+    let requests = Arc::new(Requests::new(
+        &client,
+        &leadership.iter().map(|(fence, _)| fence).collect::<Vec<_>>(),
+        limiter,
+        &metrics.client,
+    ));
+    let (events, event_writer) = events(clock, names, Arc::clone(&metrics.client));
+    let mut event_writer = std::pin::pin!(event_writer.run(Arc::clone(&requests)));
+    let mut watches = watches(&rules, requests.watching(), namespace.as_deref(), &metrics, &health);
+    let mut is_leader = std::pin::pin!(crate::runtime::controller::is_leader(leadership).fuse());
+    let mut shutdown = std::pin::pin!(shutdown);
+    let mut run = Run {
+        requests,
+        events,
+        metrics,
+        index: Index::default(),
+        due: Turns::default(),
+        queued: BTreeSet::new(),
+        under_way: BTreeSet::new(),
+        failed: BTreeMap::new(),
+    };
+    let mut writes = FuturesUnordered::new();
+    let (mut synced, mut leading) = (0, false);
+    loop {
+        if synced == ALL_SYNCED && leading {
+            run.metrics.client.is_leader.set(1);
+            while writes.len() < PARALLEL
+                && let Some(write) = run.next_write()
+            {
+                writes.push(write.boxed());
             }
         }
+        let retry = run.retry_at();
+        tokio::select! {
+            biased;
+            () = &mut shutdown => return Ok(()),
+            () = &mut is_leader, if !leading => leading = true,
+            Some((pod, outcome)) = writes.next(), if !writes.is_empty() => run.wrote(pod, outcome),
+            Some(event) = watches.next() => {
+                synced |= event.synced();
+                if synced == ALL_SYNCED {
+                    health.synced(NODE_COSTS);
+                }
+                run.apply(event);
+            }
+            () = tokio::time::sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {
+                run.retry();
+            }
+            () = &mut event_writer => return Ok(()),
+        }
     }
+}
 
-    fn watches(
-        &self,
-        client: &Client,
-        namespace: Option<&str>,
-        metrics: &Arc<Metrics>,
-        health: &Health,
-    ) -> BoxStream<'static, WatchEvent> {
-        let config = watcher::Config::default().page_size(PAGE);
-        let only = config.clone().fields(&format!("metadata.name={}", self.config_name));
-        let configs: Api<Decoded<ConfigMap>> = Api::namespaced(client.clone(), &self.config_namespace);
-        let nodes = Api::all(client.clone());
-        let deployments: Api<Decoded<PartialObjectMeta<Deployment>>> = scoped(client, namespace);
-        let sets: Api<Decoded<PartialObjectMeta<ReplicaSet>>> = scoped(client, namespace);
-        let pods: Api<PodView> = scoped(client, namespace);
-        select_all([
-            watch_events("configmaps", (configs, &only), metrics, health, |event| {
-                decoded(event).map(WatchEvent::Config)
-            }),
-            watch_events("deployments", (deployments, &config), metrics, health, |event| {
-                decoded(event).map(WatchEvent::Deployment)
-            }),
-            watch_events("replicasets", (sets, &config), metrics, health, |event| {
-                decoded(event).map(WatchEvent::Set)
-            }),
-            watch_events("pods", (pods, &config), metrics, health, |event| Some(WatchEvent::Pod(event))),
-            watch_events("nodes", (nodes, &config), metrics, health, |event| Some(WatchEvent::Node(event))),
-        ])
-        .boxed()
-    }
+fn watches(
+    rules: &RulesSource,
+    client: &Client,
+    namespace: Option<&str>,
+    metrics: &Arc<Metrics>,
+    health: &Health,
+) -> BoxStream<'static, WatchEvent> {
+    let config = watcher::Config::default().page_size(PAGE);
+    let only = config.clone().fields(&format!("metadata.name={}", rules.name));
+    let configs: Api<Decoded<ConfigMap>> = Api::namespaced(client.clone(), &rules.namespace);
+    let nodes = Api::all(client.clone());
+    let deployments: Api<Decoded<PartialObjectMeta<Deployment>>> = scoped(client, namespace);
+    let sets: Api<Decoded<PartialObjectMeta<ReplicaSet>>> = scoped(client, namespace);
+    let pods: Api<PodView> = scoped(client, namespace);
+    select_all([
+        watch_events("configmaps", (configs, &only), metrics, health, |event| {
+            decoded(event).map(WatchEvent::Config)
+        }),
+        watch_events("deployments", (deployments, &config), metrics, health, |event| {
+            decoded(event).map(WatchEvent::Deployment)
+        }),
+        watch_events("replicasets", (sets, &config), metrics, health, |event| {
+            decoded(event).map(WatchEvent::Set)
+        }),
+        watch_events("pods", (pods, &config), metrics, health, |event| Some(WatchEvent::Pod(event))),
+        watch_events("nodes", (nodes, &config), metrics, health, |event| Some(WatchEvent::Node(event))),
+    ])
+    .boxed()
 }
 
 impl Run {
@@ -267,16 +257,6 @@ fn patch(uid: &str, pod: &Pod, change: &Change) -> serde_json::Value {
     json!({"metadata": {"uid": uid, "resourceVersion": pod.version, "annotations": annotations}})
 }
 
-fn scoped<K>(client: &Client, namespace: Option<&str>) -> Api<K>
-where
-    K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>,
-{
-    match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    }
-}
-
 /// The events of a watch; its failures are logged, and the watch is retried.
 fn watch_events<K>(
     what: &'static str,
@@ -300,7 +280,7 @@ where
                 health.fails(&name);
             }
         }
-        std::future::ready(event.ok())
+        std::future::ready(event.ok().and_then(make))
     });
-    events.filter_map(move |event| async move { make(event) }).boxed()
+    events.boxed()
 }

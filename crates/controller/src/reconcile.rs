@@ -27,10 +27,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::ResourceExt;
-use kube_runtime::reflector::ObjectRef;
-use ordereddeployment_api::{OrderedDeployment, names::reason};
-use ordereddeployment_kubernetes::{Worker, backoff};
+use ordereddeployment_api::names::reason;
+use ordereddeployment_kubernetes::{Named, Worker, backoff};
 use ordereddeployment_planner::{Act, Decision, FailureKind, Read, Record, Snapshot};
 use ordereddeployment_wire::NamespacedUid;
 use tokio::time::Instant;
@@ -80,7 +78,7 @@ enum Outcome {
 /// Reconciles one OrderedDeployment, because of an event at that time, if any. Returns when to reconcile
 /// again; `None`: an event shows it. An error is logged, and the object is requeued.
 pub(crate) async fn reconcile(
-    named: &ObjectRef<OrderedDeployment>,
+    named: &Named,
     event: Option<Instant>,
     ctx: &Context,
     worker: Worker,
@@ -88,7 +86,7 @@ pub(crate) async fn reconcile(
     let started = Instant::now();
     // The object may have been deleted while it waited in the queue.
     let deployment = ctx.shown(named)?;
-    let (namespace, name) = (deployment.namespace().unwrap_or_default(), named.name.clone());
+    let Named { namespace, name } = named.clone();
     let state = ctx.state(&deployment);
     let mut state = state.lock().await;
     if let Some(until) = state.failures.not_before.filter(|until| started < *until) {

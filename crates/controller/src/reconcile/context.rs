@@ -1,19 +1,21 @@
 //! What all reconciliations of one controller share.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::ResourceExt;
 use kube_runtime::reflector::{ObjectRef, Store};
 use ordereddeployment_api::OrderedDeployment;
-use ordereddeployment_kubernetes::{Clock, Decoded, EventRecorder, LiveLister, LiveLists, Names, live_lists};
+use ordereddeployment_kubernetes::{
+    Clock, Decoded, EventRecorder, LiveLister, LiveLists, Named, Names, live_lists,
+};
 use ordereddeployment_wire::{Family, NamespacedUid};
 
 use crate::cache::index::Cache;
 use crate::node_rules::NodeRules;
 use crate::objects::{Objects, SetObject, as_deployment, single_set};
-use crate::reconcile::kinds::{Kinds, kinds_of};
+use crate::reconcile::kinds::Kinds;
 use crate::reconcile::reports::Reports;
 use crate::reconcile::state::ObjectState;
 use crate::{DecisionLog, Metrics};
@@ -80,7 +82,7 @@ impl LiveListers {
 pub(crate) struct Context {
     /// The kinds of the reconciled objects.
     pub(crate) family: Family,
-    pub(crate) kinds: &'static dyn Kinds,
+    pub(crate) kinds: Kinds,
     pub(crate) requests: Arc<Objects>,
     pub(crate) live_sets: LiveLists<Decoded<SetObject>>,
     pub(crate) live_pods: LiveLists<PodView>,
@@ -118,7 +120,7 @@ impl Context {
         let family = requests.family;
         let ctx = Self {
             family,
-            kinds: kinds_of(family),
+            kinds: Kinds(family),
             requests,
             live_sets,
             live_pods,
@@ -140,32 +142,29 @@ impl Context {
 
     /// The object as its watch shows it, if it exists there.
     pub(crate) fn cached(&self, name: &str, key: &NamespacedUid) -> Option<Arc<OrderedDeployment>> {
-        let shown = self.shown(&ObjectRef::new(name).within(key.namespace()))?;
+        let shown = self.shown(&Named { namespace: key.namespace().to_string(), name: name.to_owned() })?;
         (NamespacedUid::of(&shown.metadata) == *key).then_some(shown)
     }
 
     /// The object with that name as its watch shows it.
-    pub(crate) fn shown(&self, named: &ObjectRef<OrderedDeployment>) -> Option<Arc<OrderedDeployment>> {
+    pub(crate) fn shown(&self, named: &Named) -> Option<Arc<OrderedDeployment>> {
         if self.family == Family::Plain && single_set(&named.name).is_some() {
             let cache = self.cache();
-            let set = cache.single(named.namespace.as_deref().unwrap_or_default(), &named.name)?;
+            let set = cache.single(named)?;
             return Some(Arc::new(as_deployment(&set.object, &set.set.template)));
         }
-        self.store.get(named)
+        self.store.get(&ObjectRef::new(&named.name).within(&named.namespace))
     }
 
-    /// All objects that the watches show, in the order of their names.
-    pub(crate) fn all(&self) -> Vec<ObjectRef<OrderedDeployment>> {
-        let mut all: Vec<_> =
-            self.store.state().iter().map(|object| ObjectRef::from_obj(&**object)).collect();
-        let cache = self.cache();
-        all.extend(cache.single_names().map(|name| ObjectRef::new(&name.name).within(&name.namespace)));
-        all.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
-        all
+    /// All objects that the watches show.
+    pub(crate) fn all(&self) -> BTreeSet<Named> {
+        let objects = self.store.state();
+        let objects = objects.iter().map(|object| Named::of(&**object));
+        objects.chain(self.cache().single_names().cloned()).collect()
     }
 
     /// Whether the watch shows an object with that name.
-    pub(crate) fn is_known(&self, named: &ObjectRef<OrderedDeployment>) -> bool {
+    pub(crate) fn is_known(&self, named: &Named) -> bool {
         self.shown(named).is_some()
     }
 
@@ -200,7 +199,7 @@ impl Context {
     }
 
     /// Drops the state of the object with that name: another controller may change it.
-    pub(crate) fn forget_named(&self, named: &ObjectRef<OrderedDeployment>) {
+    pub(crate) fn forget_named(&self, named: &Named) {
         if let Some(object) = self.shown(named) {
             self.forget_one(&NamespacedUid::of(&object.metadata));
         }

@@ -96,8 +96,6 @@ pub(crate) enum Effect {
         purpose: Purpose,
         entry: Option<Arc<PodEntry>>,
         terminating: bool,
-        /// Its age divided by the mean age of the remaining pods.
-        age_ratio: Option<f64>,
     },
     /// An eviction was accepted.
     Evicted,

@@ -1,6 +1,5 @@
 //! Live reads: read the object, its sets and its pods past the cache, record them, and adopt orphans.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
 use crate::cache::expectations::{Expectations, Fact, MinVersions};
 use crate::cache::index::Index;
 use crate::error::Error;
-use crate::objects::single_set;
+use crate::objects::{SetObject, single_set};
 use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::live::{LiveRead, LiveReadReason};
@@ -164,15 +163,12 @@ impl Reconciler<'_> {
             found.extend(adopted.or_else(|| SetEntry::of(set)));
         }
         for entry in unlisted(known, &found) {
-            let set =
-                self.requests.set(&self.namespace, &entry.set.name).await.map_err(Error::to("read a set"))?;
-            let set = set.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
-            let set = set.map(|set| (version_of(&set), SetEntry::of(set)));
+            let fact = set_fact(&entry, self.read_set(&entry).await?);
             let now = self.ctx.clock.now();
-            if let Some((_, Some(entry))) = &set {
-                rewind(&mut self.state.sets, &mut self.ctx.cache().sets, min_versions, entry, now);
+            if let Fact::Is(entry) = &fact {
+                rewind(&mut self.state.sets, &mut self.ctx.cache().sets, min_versions, &**entry, now);
             }
-            self.state.sets.record(Fact::read(entry.key(), set), now);
+            self.state.sets.record(fact, now);
         }
         let now = self.ctx.clock.now();
         for entry in &found {
@@ -232,18 +228,12 @@ impl Reconciler<'_> {
         }
         // Own pods that do not match the selector any more, and pods that are gone.
         for entry in unlisted(&known, &found) {
-            let pod = self
-                .requests
-                .get::<PodView>(&self.namespace, &entry.pod.name)
-                .await
-                .map_err(Error::to("read a pod"))?;
-            let pod = pod.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
-            let pod = pod.map(|pod| (version_of(&pod), PodEntry::of(self.ctx.family, &pod)));
+            let fact = self.pod_fact(&entry, self.read_pod(&entry).await?);
             let now = self.ctx.clock.now();
-            if let Some((_, Some(entry))) = &pod {
-                rewind(&mut self.state.pods, &mut self.ctx.cache().pods, min_versions, entry, now);
+            if let Fact::Is(entry) = &fact {
+                rewind(&mut self.state.pods, &mut self.ctx.cache().pods, min_versions, &**entry, now);
             }
-            self.state.pods.record(Fact::read(entry.key(), pod), now);
+            self.state.pods.record(fact, now);
         }
         let now = self.ctx.clock.now();
         for entry in &found {
@@ -256,14 +246,31 @@ impl Reconciler<'_> {
     }
 
     /// Reads a set again before it adopts listed pods; `None` if it is gone or terminating.
-    async fn read_adopter(&mut self, set: &SetEntry) -> Result<Option<SetEntry>, Error> {
-        let read =
-            self.requests.set(&self.namespace, &set.set.name).await.map_err(Error::to("read a set"))?;
-        let read = read.filter(|read| read.metadata.uid.as_deref() == Some(&**set.uid()));
-        let read = read.map(|read| (version_of(&read), SetEntry::of(read)));
-        let stands = read.as_ref().and_then(|(_, entry)| entry.clone());
-        self.state.sets.record(Fact::read(set.key(), read), self.ctx.clock.now());
+    async fn read_adopter(&mut self, set: &SetEntry) -> Result<Option<Arc<SetEntry>>, Error> {
+        let fact = set_fact(set, self.read_set(set).await?);
+        let stands = if let Fact::Is(stands) = &fact { Some(Arc::clone(stands)) } else { None };
+        self.state.sets.record(fact, self.ctx.clock.now());
         Ok(stands.filter(|stands| !stands.is_terminating() && *stands.owner() == self.key))
+    }
+
+    /// Reads this set past the cache; `None` if it is gone.
+    pub(crate) async fn read_set(&self, known: &SetEntry) -> Result<Option<SetObject>, Error> {
+        let found = self.requests.set(&self.namespace, &known.set.name).await;
+        let found = found.map_err(Error::to("read a set"))?;
+        Ok(found.filter(|found| found.metadata.uid.as_deref() == Some(&**known.uid())))
+    }
+
+    /// The same for a pod.
+    pub(crate) async fn read_pod(&self, known: &PodEntry) -> Result<Option<PodView>, Error> {
+        let found = self.requests.get::<PodView>(&self.namespace, &known.pod.name).await;
+        let found = found.map_err(Error::to("read a pod"))?;
+        Ok(found.filter(|found| found.metadata.uid.as_deref() == Some(&**known.uid())))
+    }
+
+    /// What a read of that pod found.
+    pub(crate) fn pod_fact(&self, known: &PodEntry, found: Option<PodView>) -> Fact<PodEntry> {
+        let found = found.map(|found| (version_of(&found), PodEntry::of(self.ctx.family, &found)));
+        Fact::read(known.key(), found)
     }
 
     /// Reads these nodes live. A node that is not found is recorded as gone.
@@ -296,20 +303,25 @@ impl Reconciler<'_> {
     }
 }
 
+/// What a read of that set found.
+pub(crate) fn set_fact(known: &SetEntry, found: Option<SetObject>) -> Fact<SetEntry> {
+    Fact::read(known.key(), found.map(|found| (version_of(&found), SetEntry::of(found))))
+}
+
 /// The selectors of the lists that show all pods of these sets: the deployment's, and those of sets that may
 /// select other pods. A ReplicaSet that a user made for a Deployment may. More than [`SELECTORS`] of them are
 /// one list of the whole namespace.
 fn selectors<'s>(
-    deployment: &'s LabelSelector,
+    deployment: &LabelSelector,
     sets: impl Iterator<Item = &'s LabelSelector>,
-) -> Vec<Cow<'s, LabelSelector>> {
-    let mut selectors = vec![Cow::Borrowed(deployment)];
+) -> Vec<LabelSelector> {
+    let mut selectors = vec![deployment.clone()];
     for set in sets.filter(|set| !set.includes(deployment)) {
-        if !selectors.iter().any(|known| **known == *set) {
-            selectors.push(Cow::Borrowed(set));
+        if !selectors.contains(set) {
+            selectors.push(set.clone());
         }
         if selectors.len() > SELECTORS {
-            return vec![Cow::Owned(LabelSelector::default())];
+            return vec![LabelSelector::default()];
         }
     }
     selectors
@@ -378,10 +390,7 @@ mod tests {
     #[test]
     fn many_sets_with_other_selectors_cause_one_list() {
         let deployment = selector("web");
-        let lists = |sets: &[LabelSelector]| -> Vec<LabelSelector> {
-            let lists = selectors(&deployment, sets.iter());
-            lists.into_iter().map(std::borrow::Cow::into_owned).collect()
-        };
+        let lists = |sets: &[LabelSelector]| selectors(&deployment, sets.iter());
         assert_eq!(lists(&[selector("web"), selector("web")]), [selector("web")]);
         assert_eq!(lists(&[selector("a"), selector("a")]), [selector("web"), selector("a")]);
         let many: Vec<_> = (0..SELECTORS).map(|number| selector(&number.to_string())).collect();

@@ -43,24 +43,8 @@ impl Reconciler<'_> {
         }
         let write = self.ctx.begin_write(&self.state.deployment);
         let answer = self.requests.patch_whole::<PlainDeployment>(&self.namespace, &self.name, &patch).await;
-        self.missed += usize::from(write.end(answer.as_ref().ok().map(|stored| &stored.0)));
-        match answer {
-            Ok(PlainDeployment(mut stored)) => {
-                stored.spec.template.share_equal(&self.state.deployment.spec.template);
-                self.state.refresh(Arc::new(stored));
-                Ok(StatusWrite::Yes)
-            }
-            Err(error) if (error.is_conflict() || error.is_not_found()) && self.may_conflict() => {
-                self.conflicts += 1;
-                self.state.live.ask(LiveReadReason::Conflict);
-                Ok(StatusWrite::Conflict)
-            }
-            Err(error) => {
-                self.ctx.metrics.write_failed("update");
-                self.state.live.ask(LiveReadReason::Unknown);
-                Err(Error::StoreStatus(error))
-            }
-        }
+        let stored = self.stored(write, answer.map(|PlainDeployment(stored)| stored), "update")?;
+        Ok(if stored.is_some() { StatusWrite::Yes } else { StatusWrite::Conflict })
     }
 
     /// Reports that the API server refuses what is to be stored in a plain Deployment. Pods that are too many

@@ -8,8 +8,7 @@ use tokio::time::Instant;
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
 use crate::cache::expectations::Fact;
-use crate::reconcile::effect::word_for;
-use crate::reconcile::effect::{Effect, Silent, WriteFailure};
+use crate::reconcile::effect::{Effect, Silent, WriteFailure, word_for};
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::live::LiveReadReason;
 
@@ -71,13 +70,13 @@ impl Reconciler<'_> {
                 let message = self.ctx.kinds.created(&name);
                 self.publish_about_set(&set, EventType::Normal, reason::SUCCESSFUL_CREATE, message);
             }
-            Effect::PodDeleted { target, purpose, entry, terminating, age_ratio } => {
+            Effect::PodDeleted { target, purpose, entry, terminating } => {
                 self.state.failures.succeeded(FailureKind::Delete);
                 let fact = match entry {
                     Some(entry) if terminating => Fact::Terminating(entry),
                     _ => Fact::Gone(self.key.sibling(Arc::clone(target.uid()))),
                 };
-                self.record_deletion(&target, purpose, age_ratio);
+                self.record_deletion(&target, purpose);
                 self.record_pod(fact);
             }
             Effect::Evicted => {
@@ -153,12 +152,9 @@ impl Reconciler<'_> {
         Interrupt::Failed(self.state.failures.failed(kind, message, self.ctx.clock.now()))
     }
 
-    fn record_deletion(&self, target: &Target, purpose: Purpose, age_ratio: Option<f64>) {
+    fn record_deletion(&self, target: &Target, purpose: Purpose) {
         let word = word_for(purpose);
         self.ctx.metrics.deleted(word, target.why.rule);
-        if let Some(ratio) = age_ratio {
-            self.ctx.metrics.deletion_age_ratio.observe(ratio);
-        }
         let message = self.ctx.kinds.deleted(target.name(), word, &target.why.to_string());
         self.publish_about_set(&target.pod.set, EventType::Normal, reason::SUCCESSFUL_DELETE, message);
     }

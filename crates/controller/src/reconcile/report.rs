@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
 use crate::cache::expectations::Fact;
 use crate::error::Error;
+use crate::reconcile::context::OwnWrite;
 use crate::reconcile::merge_patch::diff;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::live::LiveReadReason;
@@ -121,21 +122,34 @@ impl Reconciler<'_> {
         let write = self.ctx.begin_write(&self.state.deployment);
         let answer =
             self.requests.patch_status_whole::<OrderedDeployment>(&self.namespace, &self.name, &patch).await;
+        let Some(stored) = self.stored(write, answer, "status")? else {
+            return Ok((StatusWrite::Conflict, Vec::new()));
+        };
+        Ok((StatusWrite::Yes, missing(&wanted, &json_of(&stored.status), "status")))
+    }
+
+    /// Records the answer to a write of the status. `None`: another client wrote in between.
+    pub(crate) fn stored(
+        &mut self,
+        write: OwnWrite<'_>,
+        answer: Result<OrderedDeployment, RequestError>,
+        verb: &str,
+    ) -> Result<Option<Arc<OrderedDeployment>>, Error> {
         self.missed += usize::from(write.end(answer.as_ref().ok()));
         match answer {
             Ok(mut stored) => {
                 stored.spec.template.share_equal(&self.state.deployment.spec.template);
-                let missing = missing(&wanted, &json_of(&stored.status), "status");
-                self.state.refresh(Arc::new(stored));
-                Ok((StatusWrite::Yes, missing))
+                let stored = Arc::new(stored);
+                self.state.refresh(Arc::clone(&stored));
+                Ok(Some(stored))
             }
             Err(error) if (error.is_conflict() || error.is_not_found()) && self.may_conflict() => {
                 self.conflicts += 1;
                 self.state.live.ask(LiveReadReason::Conflict);
-                Ok((StatusWrite::Conflict, Vec::new()))
+                Ok(None)
             }
             Err(error) => {
-                self.ctx.metrics.write_failed("status");
+                self.ctx.metrics.write_failed(verb);
                 self.state.live.ask(LiveReadReason::Unknown);
                 Err(Error::StoreStatus(error))
             }

@@ -59,7 +59,7 @@ impl Reconciler<'_> {
         // without one is refused.
         let existing = self.observation.sets.iter().find(|entry| entry.set.hash == hash);
         let uid = existing.map_or(self.key.uid(), |entry| entry.uid());
-        let name = self.ctx.names.pod(&set_name, |_| false);
+        let name = self.ctx.names.pod(&set_name);
         let pod = new_pod(self.ctx.family, &set_name, uid, &set.spec.template, &name, &self.namespace);
         match self.requests.create_first_pod(&self.namespace, &pod, true).await {
             Ok((_, lost)) => {

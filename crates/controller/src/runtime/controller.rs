@@ -237,7 +237,7 @@ async fn run_queue(
     let reconcile_one = async |named: Named| {
         let start = |worker| reconcile(&named, queue.begin(&named), ctx, worker);
         // Objects that still wait for a worker at shutdown are left to the next leader.
-        let namespace = named.namespace.as_deref().unwrap_or_default().into();
+        let namespace = named.namespace.as_str().into();
         let requeue = workers.work(namespace, shutdown.clone(), start).await.flatten();
         queue.done(named, requeue);
     };
@@ -257,8 +257,7 @@ async fn run_queue(
             }
             // Taken before the others go on, so that it is its namespace's turn as soon as a worker is free.
             named = queue.next(), if is_open => {
-                let namespace = named.namespace.as_deref().unwrap_or_default();
-                if let Some(closed) = handover.fence.closed_for(namespace) {
+                if let Some(closed) = handover.fence.closed_for(&named.namespace) {
                     ctx.forget_named(&named);
                     queue.done(named, Some(closed));
                 } else {

@@ -28,7 +28,7 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Resource, ResourceExt};
-use kube_runtime::watcher::{self, watch_object, watcher};
+use kube_runtime::watcher::watch_object;
 use ordereddeployment_api::names::{label, reason};
 use ordereddeployment_kubernetes::{Fence, Health, RequestError, patient, with_user_agent};
 use serde_json::json;
@@ -276,26 +276,19 @@ impl Apart {
         }
         let client = with_user_agent(client);
         let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), &self.namespace);
-        let config = watcher::Config::default().fields(&format!("metadata.name={PROBE}"));
-        let mut events = pin!(patient("probe", || watcher(sets.clone(), config.clone())));
+        let mut probes = pin!(patient("probe", || watch_object(sets.clone(), PROBE)));
         let leases: Api<Lease> = Api::namespaced(client, LEASE.0);
         let lease = || watch_object(leases.clone(), LEASE.1);
         let mut leases = pin!(patient("kube-controller-manager's Lease", lease));
         let mut probe = Probe::new(Instant::now());
         let mut said = None;
-        let mut is_listed = false;
         tracing::info!("waiting: another controller of ReplicaSets may be alive");
         loop {
             tokio::select! {
                 biased;
-                Some(event) = events.next() => match event {
-                    Ok(watcher::Event::Apply(set) | watcher::Event::InitApply(set)) => {
-                        is_listed = true;
-                        probe.see(&Seen::of(&set), Instant::now());
-                    }
-                    Ok(watcher::Event::Init) => is_listed = false,
-                    Ok(watcher::Event::InitDone) if is_listed => {}
-                    Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => probe.lost(Instant::now()),
+                Some(seen) = probes.next() => match seen {
+                    Ok(Some(set)) => probe.see(&Seen::of(&set), Instant::now()),
+                    Ok(None) => probe.lost(Instant::now()),
                     Err(_) => {}
                 },
                 Some(lease) = leases.next() => if let Ok(lease) = lease {

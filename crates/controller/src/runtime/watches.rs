@@ -15,13 +15,13 @@ use kube_runtime::watcher::{self, watcher};
 use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_kubernetes::{
-    Decoded, Health, PAGE, Queue, Watched, decoded, decoded_or_known, patient, reporting, watch_of,
+    Decoded, Health, Named, PAGE, Queue, Watched, decoded, decoded_or_known, patient, reporting, watch_of,
 };
 use ordereddeployment_wire::{Family, NamespacedUid, NodeView, PlainDeployment, PlainSet, PodView};
 use serde::de::DeserializeOwned;
 
 use crate::cache::entry::{PodEntry, SetEntry, is_adoptable, is_orphan};
-use crate::cache::index::{DeploymentName, WatchEvent};
+use crate::cache::index::WatchEvent;
 use crate::objects::{SetObject, single_set};
 use crate::reconcile::context::Context;
 use crate::runtime::handover::{Handover, IN_NAMESPACE};
@@ -95,16 +95,15 @@ impl Watches {
             watcher::Event::Apply(object) => {
                 // The reconciliation that wrote this version already knows it.
                 if !self.ctx.is_own_write(object) {
-                    self.enqueue([ObjectRef::from_obj(object)]);
+                    self.enqueue([Named::of(object)]);
                 }
             }
             watcher::Event::Delete(object) => {
                 self.ctx.forget_one(&key(object));
-                self.queue.forget(object.namespace().as_deref(), &object.name_any());
+                self.queue.forget(&Named::of(object));
             }
             watcher::Event::InitDone => {
-                let mut objects = store.state();
-                objects.sort_by_key(|object| (object.namespace(), object.name_any()));
+                let objects = store.state();
                 let keys: BTreeSet<NamespacedUid> = objects.iter().map(|object| key(object)).collect();
                 {
                     let cache = self.ctx.cache();
@@ -112,7 +111,7 @@ impl Watches {
                     self.ctx.forget(|key| keys.contains(key) || singles.contains(key));
                 }
                 self.ctx.cache().count_list();
-                self.enqueue(objects.iter().map(|object| ObjectRef::from_obj(&**object)));
+                self.enqueue(objects.iter().map(|object| Named::of(&**object)));
             }
         }
     }
@@ -147,7 +146,7 @@ impl Watches {
             if let Some(set) = changed.filter(|_| is_plain) {
                 self.forget_former_single(&set);
             }
-            self.enqueue(names.iter().map(reference));
+            self.enqueue(names);
         };
         let [_, what, ..] = watched(self.ctx.family);
         match self.ctx.family {
@@ -183,7 +182,7 @@ impl Watches {
                 // then.
                 self.ctx.forget(|key| **key.namespace() != *namespace);
                 let all = self.ctx.all();
-                self.enqueue(all.into_iter().filter(|named| named.namespace.as_ref() == Some(&namespace)));
+                self.enqueue(all.into_iter().filter(|named| named.namespace == namespace));
                 tracing::info!(namespace, set = name, %before, %after, "another client has written the \
                      status of a ReplicaSet");
                 let object = ObjectReference {
@@ -225,11 +224,10 @@ impl Watches {
         adopters.retain(|object| {
             object.namespace() == set.namespace() && object.spec.selector.matches(set.labels())
         });
-        adopters.sort_by_key(|object| object.name_any());
         for object in &adopters {
             self.ctx.cache().let_adopt(NamespacedUid::of(&object.metadata));
         }
-        self.enqueue(adopters.iter().map(|object| ObjectRef::from_obj(&**object)));
+        self.enqueue(adopters.iter().map(|object| Named::of(&**object)));
     }
 
     async fn pods(&self) {
@@ -248,7 +246,7 @@ impl Watches {
             if let Some((key, labels)) = orphan {
                 names.extend(self.ctx.cache().apply_orphan(&key, &labels));
             }
-            self.enqueue(names.iter().map(reference));
+            self.enqueue(names);
         })
         .await;
     }
@@ -269,10 +267,7 @@ impl Watches {
             + Send
             + 'static,
     {
-        let api: Api<K> = match &self.namespace {
-            Some(namespace) => Api::namespaced(self.client(), namespace),
-            None => Api::all(self.client()),
-        };
+        let api: Api<K> = scoped(&self.client(), self.namespace.as_deref());
         watcher(api, watcher::Config::default().page_size(PAGE))
     }
 
@@ -311,7 +306,7 @@ impl Watches {
         }
     }
 
-    fn enqueue(&self, deployments: impl IntoIterator<Item = ObjectRef<OrderedDeployment>>) {
+    fn enqueue(&self, deployments: impl IntoIterator<Item = Named>) {
         // A deleted deployment is also returned, when the objects that it owned are deleted; it is skipped.
         for deployment in deployments.into_iter().filter(|named| self.ctx.is_known(named)) {
             self.queue.add(deployment);
@@ -323,6 +318,17 @@ impl Watches {
     }
 }
 
+/// The objects of that namespace, or of all.
+pub(crate) fn scoped<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
 /// Whether the list or the watch is not permitted.
 fn is_forbidden(failure: &watcher::Error) -> bool {
     match failure {
@@ -330,10 +336,6 @@ fn is_forbidden(failure: &watcher::Error) -> bool {
         | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 403,
         _ => false,
     }
-}
-
-fn reference(name: &DeploymentName) -> ObjectRef<OrderedDeployment> {
-    ObjectRef::new(&name.name).within(&name.namespace)
 }
 
 /// The same event about another type.

@@ -7,11 +7,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_sandbox::Fault;
 use serde_json::json;
 
-use crate::cluster::{Cluster, View, names};
-use crate::fault_injector::RequestFault;
+use crate::cluster::{Cluster, View, names, spec_of};
+use crate::fault_injector::{RequestFault, RequestInfo};
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_relabelled_during_a_reconciliation_is_released_and_not_deleted() {
@@ -100,27 +99,12 @@ async fn a_set_relabelled_by_hand_is_released_with_its_pods_and_adopted_again_wh
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_recreated_after_an_orphaning_delete_adopts_its_sets_again() {
-    let (cluster, pods) = Cluster::with_pods(3).await;
-    cluster.deployments().delete("web", &DeleteParams::orphan()).await.unwrap();
-    cluster.pass(Duration::from_secs(30)).await;
-    assert_eq!(names(&cluster.all_pods().await).len(), 3);
-    let again = cluster.deployed(json!({"replicas": 3})).await;
-    assert_eq!(names(&again), pods);
-    assert_eq!(cluster.all_sets().await.len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_orphaned_set_with_the_same_hash_is_adopted_with_its_pods() {
     // The order of the sets' UIDs is random: here each order occurs.
     for drawn in 0..4 {
         let cluster = Cluster::start().await;
         for index in 0..drawn {
-            let labels = json!({"app": "other"});
-            let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main",
-                "image": "web:1"}]}});
-            let spec = json!({"replicas": 0, "selector": {"matchLabels": labels}, "template": template});
-            cluster.deploy_as(&format!("other-{index}"), spec).await;
+            cluster.deploy_as(&format!("other-{index}"), spec_of("other", "web:1", 0)).await;
         }
         let pods = names(&cluster.deployed(json!({"replicas": 2})).await);
         let mark = cluster.mark();
@@ -146,13 +130,7 @@ async fn pods_orphaned_by_a_set_are_adopted_by_the_set_that_replaces_it() {
     let set = cluster.all_sets().await[0].name_any();
     let mark = cluster.mark();
     // The set appears after the watch has shown the pods.
-    cluster.sandbox.inject(Fault {
-        verb: Some("create"),
-        plural: Some("orderedreplicasets".to_owned()),
-        user_agent: None,
-        code: 500,
-        times: 5,
-    });
+    cluster.refuse("create", "orderedreplicasets", 500, 5);
     cluster.sets().delete(&set, &DeleteParams::orphan()).await.unwrap();
     cluster.pass(Duration::from_secs(10)).await;
     let there = cluster.view().await;
@@ -236,7 +214,7 @@ fn failure(view: &View) -> Option<(String, String)> {
 async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
     let (cluster, pods) = Cluster::with_pods(4).await;
     let mark = cluster.mark();
-    cluster.faults.when(super::fault_injector::RequestInfo::patches_pod, || RequestFault::Response(403));
+    cluster.faults.when(RequestInfo::patches_pod, || RequestFault::Response(403));
     free(&cluster, &pods).await;
     cluster.pass(Duration::from_secs(120)).await;
     let view = cluster.view().await;
@@ -261,14 +239,7 @@ async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn an_adoption_with_a_conflict_is_retried_at_once_without_an_event() {
     let (cluster, pods) = Cluster::with_pods(3).await;
-    let mut conflicts = 1;
-    cluster.faults.rule(move |info| {
-        if info.patches_pod() && conflicts > 0 {
-            conflicts -= 1;
-            return RequestFault::Response(409);
-        }
-        RequestFault::None
-    });
+    cluster.refuse("patch", "pods", 409, 1);
     let mark = cluster.mark();
     free(&cluster, &pods[..1]).await;
     cluster.pass(Duration::from_millis(300)).await;
@@ -278,35 +249,9 @@ async fn an_adoption_with_a_conflict_is_retried_at_once_without_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_adopted_by_another_controller_just_before_stays_with_it() {
-    let (cluster, pods) = Cluster::with_pods(3).await;
-    let (api, name) = (cluster.pods(), pods[0].clone());
-    cluster.faults.before(Method::PATCH, "/pods/", async move {
-        let owners = json!([{
-            "apiVersion": "example.com/v1", "kind": "Other", "name": "other", "uid": "other",
-            "controller": true,
-        }]);
-        let taken = Patch::Merge(json!({"metadata": {"ownerReferences": owners}}));
-        api.patch(&name, &PatchParams::default(), &taken).await.unwrap();
-    });
-    free(&cluster, &pods[..1]).await;
-    cluster.pass(Duration::from_secs(10)).await;
-    let owners = cluster.pods().get(&pods[0]).await.unwrap().owner_references().to_vec();
-    assert_eq!(owners.iter().map(|owner| owner.uid.as_str()).collect::<Vec<_>>(), ["other"]);
-    assert_eq!(cluster.view().await.available(), 4, "it is replaced beside");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_pod_that_comes_back_from_its_adoption_without_an_owner_is_not_replaced() {
     let (cluster, pods) = Cluster::with_pods(3).await;
-    cluster.faults.rule(|info| {
-        if info.patches_pod() {
-            let mut body = info.body.clone();
-            body["metadata"]["ownerReferences"] = json!([]);
-            return RequestFault::Mutate(body);
-        }
-        RequestFault::None
-    });
+    cluster.faults.mutate(RequestInfo::patches_pod, |pod| pod["metadata"]["ownerReferences"] = json!([]));
     let mark = cluster.mark();
     free(&cluster, &pods).await;
     cluster.pass(Duration::from_secs(60)).await;

@@ -16,7 +16,7 @@ use ordereddeployment_api::{
 };
 use ordereddeployment_controller::{Apart, Controller, Family, Metrics, Options, health};
 use ordereddeployment_kubernetes::{Candidate, Clock, Fence, Health, Limiter, Limits, Names, Timing};
-use ordereddeployment_sandbox::{Clock as SandboxClock, Config, Record, Sandbox};
+use ordereddeployment_sandbox::{Clock as SandboxClock, Config, Fault, Record, Sandbox};
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -166,6 +166,13 @@ impl Cluster {
         cluster
     }
 
+    /// The server refuses that many such requests of controllers.
+    pub fn refuse(&self, verb: &'static str, plural: &str, code: u16, times: usize) {
+        let user_agent = Some("ordered-controller-manager".to_owned());
+        let plural = Some(plural.to_owned());
+        self.sandbox.inject(Fault { verb: Some(verb), plural, user_agent, code, times });
+    }
+
     /// Stops the controller as a crash would.
     pub fn kill(&mut self) {
         if let Some(controller) = self.controller.take() {
@@ -208,15 +215,13 @@ impl Cluster {
 
     /// The same with that name.
     pub async fn deploy_as(&self, name: &str, spec: Value) {
-        let mut whole = json!({
-            "replicas": 10,
-            "selector": {"matchLabels": {"app": "web"}},
-            "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {"containers": [{"name": "main", "image": "web:1"}]},
-            },
-        });
+        self.deploy_in("default", name, spec).await;
+    }
+
+    /// The same in that namespace.
+    pub async fn deploy_in(&self, namespace: &str, name: &str, spec: Value) {
+        let mut whole = spec_of("web", "web:1", 10);
+        whole["strategy"] = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}});
         for (key, value) in spec.as_object().unwrap() {
             whole[key] = value.clone();
         }
@@ -225,7 +230,8 @@ impl Cluster {
             "metadata": {"name": name}, "spec": whole,
         });
         let object: OrderedDeployment = serde_json::from_value(object).unwrap();
-        self.deployments().create(&PostParams::default(), &object).await.unwrap();
+        let api: Api<OrderedDeployment> = Api::namespaced(self.client.clone(), namespace);
+        api.create(&PostParams::default(), &object).await.unwrap();
     }
 
     /// The same, and waits until it is complete.
@@ -396,6 +402,18 @@ impl View {
     pub fn available(&self) -> usize {
         self.active().iter().filter(|pod| is_ready(pod)).count()
     }
+}
+
+/// The fields of the spec that are different for each object, if `name` is.
+pub fn spec_of(name: &str, image: &str, replicas: usize) -> Value {
+    json!({
+        "replicas": replicas,
+        "selector": {"matchLabels": {"app": name}},
+        "template": {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "main", "image": image}]},
+        },
+    })
 }
 
 pub fn names(pods: &[Pod]) -> Vec<String> {

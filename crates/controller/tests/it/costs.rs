@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt};
 use ordereddeployment_sandbox::Record;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, names};
+use crate::cluster::{Cluster, names, spec_of};
 
 /// The requests of the controller from that number on.
 fn asked(cluster: &Cluster, from: usize) -> Vec<Record> {
@@ -184,11 +184,7 @@ async fn events_name_every_created_and_deleted_pod() {
 #[tokio::test(start_paused = true)]
 async fn an_unfinished_migration_costs_one_read_a_second_and_no_list() {
     let cluster = Cluster::start().await;
-    let spec = json!({
-        "replicas": 0, "selector": {"matchLabels": {"app": "web"}},
-        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web",
-        "image": "web:1"}]}},
-    });
+    let spec = spec_of("web", "web:1", 0);
     let source: Deployment =
         serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap();
     Api::default_namespaced(cluster.client.clone()).create(&PostParams::default(), &source).await.unwrap();

@@ -8,9 +8,9 @@ use http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams, PostParams};
+use ordereddeployment_api::Condition;
 use ordereddeployment_api::names::{annotation, condition, reason};
-use ordereddeployment_api::{Condition, ConditionStatus};
 use ordereddeployment_sandbox::Record;
 use serde_json::{Value, json};
 
@@ -65,32 +65,6 @@ fn evicted(cluster: &Cluster, from: usize) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_eviction_blocks_the_next_ones_and_the_budget_is_named_until_it_is_accepted() {
-    let cluster = Cluster::start().await;
-    let pods = deployed(&cluster, 3).await;
-    budget(&cluster, "web", json!(9)).await;
-    let mark = cluster.mark();
-    cluster.set_image("web:2").await;
-    cluster.pass(Duration::from_secs(120)).await;
-    let view = cluster.view().await;
-    assert!(pods.iter().all(|pod| names(&view.active()).contains(pod)));
-    let failure = condition_of(&view, condition::REPLICA_FAILURE).unwrap();
-    assert_eq!((failure.status, failure.reason.as_str()), (ConditionStatus::True, reason::EVICTION_REFUSED));
-    let words = "The disruption budget web needs 9 healthy pods and has 3 currently";
-    assert_eq!(failure.message, format!("Waiting to evict pod {}: {words}", pods[0]));
-    assert_eq!(condition_of(&view, condition::STALLED).unwrap().status, ConditionStatus::False);
-    for refused in evictions(&cluster, mark, false) {
-        assert_eq!((refused.code, refused.name.as_ref()), (429, Some(&pods[0])), "no other pod");
-    }
-    assert!(!cluster.events_of(reason::EVICTION_REFUSED).await.is_empty());
-    loosen(&cluster, json!(1)).await;
-    let view = cluster.until_out(3).await;
-    assert_eq!(condition_of(&view, condition::REPLICA_FAILURE), None);
-    assert_eq!(evicted(&cluster, mark), pods);
-    assert!(cluster.asked(mark, "delete", "pods").is_empty());
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_eviction_refused_for_hours_is_retried_twice_a_minute() {
     let cluster = Cluster::start().await;
     deployed(&cluster, 3).await;
@@ -141,61 +115,6 @@ async fn a_refused_eviction_is_retried_early_only_after_another_pod_becomes_read
     cluster.set_ready(&pods[2], true).await;
     cluster.pass(Duration::from_secs(1)).await;
     assert!(!evictions(&cluster, mark, false).is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn several_budgets_of_one_pod_stall_it_and_are_named_until_one_is_left() {
-    let cluster = Cluster::start().await;
-    let pods = deployed(&cluster, 3).await;
-    budget(&cluster, "web", json!(1)).await;
-    budget(&cluster, "more", json!(1)).await;
-    let mark = cluster.mark();
-    cluster.set_image("web:2").await;
-    cluster.pass(Duration::from_secs(3600)).await;
-    let view = cluster.view().await;
-    for type_ in [condition::REPLICA_FAILURE, condition::STALLED] {
-        let condition = condition_of(&view, type_).unwrap();
-        assert_eq!(
-            (condition.status, condition.reason.as_str()),
-            (ConditionStatus::True, reason::SEVERAL_BUDGETS)
-        );
-        assert!(condition.message.contains(&format!("pod {}:", pods[0])), "{condition:?}");
-        assert!(condition.message.contains("(PodDisruptionBudgets more, web)"), "{condition:?}");
-    }
-    let refused = evictions(&cluster, mark, false).len();
-    assert!(refused <= 131, "{refused} in an hour");
-    assert_eq!(cluster.asked(mark, "list", "poddisruptionbudgets").len(), refused);
-    // A refusal is an answer: no read is needed to find the outcome of the eviction.
-    assert!(cluster.asked(mark, "list", "pods").len() <= 1);
-    budgets(&cluster).delete("more", &DeleteParams::default()).await.unwrap();
-    let view = cluster.until_out(3).await;
-    assert_eq!(condition_of(&view, condition::REPLICA_FAILURE), None);
-    assert_eq!(condition_of(&view, condition::STALLED).unwrap().status, ConditionStatus::False);
-    assert_eq!(evicted(&cluster, mark), pods);
-}
-
-/// The disruption controller counts when a pod or the budget changes, and a change of `replicas` is neither.
-#[tokio::test(start_paused = true)]
-async fn a_budget_that_was_counted_with_older_sizes_is_counted_again() {
-    let cluster = Cluster::start().await;
-    let pods = deployed(&cluster, 5).await;
-    let spec = json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}});
-    let budget = serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap();
-    budgets(&cluster).create(&PostParams::default(), &budget).await.unwrap();
-    cluster.pass(Duration::from_secs(3)).await;
-    let mark = cluster.mark();
-    cluster.scale(3).await;
-    cluster.until("it is scaled", |view| view.is_complete() && view.active().len() == 3).await;
-    assert_eq!(evicted(&cluster, mark), pods[..2]);
-    // The new set has no pods, so the budget does not count it: the old set keeps its size, and nothing is
-    // evicted.
-    let mark = cluster.mark();
-    cluster.set_image("web:2").await;
-    cluster.until("it is refused", is_refused).await;
-    cluster.annotate(&pods[2], "note", "a change that makes the budget count".to_owned()).await;
-    cluster.pass(Duration::from_secs(600)).await;
-    assert_eq!(evicted(&cluster, mark), [""; 0]);
-    assert_eq!(cluster.view().await.active().len(), 3);
 }
 
 /// A budget that counts between the writes of two sets expects too many pods. No node could be drained while
@@ -313,26 +232,6 @@ async fn a_budget_that_counts_an_eviction_that_failed_is_explained() {
     assert!(message.contains("an eviction of this pod that was not carried out"), "{message}");
     cluster.pass(Duration::from_secs(180)).await;
     assert_eq!(cluster.view().await.active().len(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_scale_down_evicts_the_first_of_the_order_and_waits_for_the_budget() {
-    let cluster = Cluster::start().await;
-    let pods = deployed(&cluster, 5).await;
-    budget(&cluster, "web", json!(4)).await;
-    let mark = cluster.mark();
-    cluster.scale(2).await;
-    // One pod is evicted, as the budget allows, and the next one waits.
-    cluster.until("it is refused", is_refused).await;
-    cluster.pass(Duration::from_secs(60)).await;
-    assert_eq!(evicted(&cluster, mark), pods[..1]);
-    loosen(&cluster, json!(0)).await;
-    cluster.until("it is scaled", |view| view.is_complete() && view.active().len() == 2).await;
-    assert_eq!(evicted(&cluster, mark), pods[..3]);
-    assert!(cluster.asked(mark, "delete", "pods").is_empty());
-    for one in evictions(&cluster, mark, true) {
-        assert!(one.user_agent.ends_with("/scale"), "{one:?}");
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,20 +1,13 @@
 //! Pods that their kubelets fail, or that cannot be created: how soon they are replaced.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::Method;
-use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
-use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
-use crate::fault_injector::RequestFault;
+use crate::cluster::{Cluster, spec_of};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -22,29 +15,18 @@ fn created(pod: &Pod) -> i64 {
     pod.creation_timestamp().unwrap().0.as_second()
 }
 
-async fn pods(cluster: &Cluster) -> Vec<Pod> {
-    cluster.all_pods().await
-}
-
-/// One pod that every node refuses.
-fn refused() -> Value {
-    json!({"replicas": 1, "template": {
-        "metadata": {"labels": {"app": "web"}},
-        "spec": {"containers": [{"name": "main", "image": "web:refused"}]},
-    }})
-}
-
 #[tokio::test(start_paused = true)]
 async fn refused_pods_are_replaced_with_backoff_up_to_five_minutes_across_restarts_of_the_controller() {
     let mut cluster = Cluster::start().await;
-    cluster.deploy(refused()).await;
+    // Every node refuses it.
+    cluster.deploy(spec_of("web", "web:refused", 1)).await;
     for minutes in [3, 11, 16, 30] {
         cluster.pass(minutes * MINUTE).await;
         cluster.kill();
         cluster.start_controller();
     }
     cluster.pass(3 * MINUTE).await;
-    let mut times: Vec<i64> = pods(&cluster).await.iter().map(created).collect();
+    let mut times: Vec<i64> = cluster.all_pods().await.iter().map(created).collect();
     times.sort_unstable();
     let gaps: Vec<i64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let expected = |place: usize| if place < 9 { 1 << place } else { 300 };
@@ -55,55 +37,4 @@ async fn refused_pods_are_replaced_with_backoff_up_to_five_minutes_across_restar
     assert!((19..=20).contains(&gaps.len()), "{gaps:?}");
     let failure = cluster.view().await.status().condition(condition::REPLICA_FAILURE).cloned().unwrap();
     assert_eq!((failure.status, failure.reason.as_str()), (ConditionStatus::True, reason::PODS_FAILED));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_backoff_of_refused_pods_is_right_with_a_clock_that_is_hours_off() {
-    for hours in [-3, 3] {
-        let mut cluster = Cluster::without_controller().await;
-        cluster.ahead = SignedDuration::from_hours(hours);
-        cluster.start_controller();
-        cluster.deploy(refused()).await;
-        cluster.pass(4 * MINUTE).await;
-        // After 1, 2, 4 seconds and so on, up to two minutes.
-        assert_eq!(pods(&cluster).await.len(), 8, "{hours} hours ahead");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn pods_evicted_together_are_replaced_together() {
-    for age in [Duration::from_secs(20), 11 * MINUTE] {
-        let cluster = Cluster::start().await;
-        let evicted = cluster.deployed(json!({"replicas": 30})).await;
-        cluster.pass(age).await;
-        let now = cluster.sandbox.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let ready = json!({"type": "Ready", "status": "False", "lastTransitionTime": now});
-        let status = json!({"status": {"phase": "Failed", "reason": "Evicted", "conditions": [ready]}});
-        for pod in &evicted {
-            let patch = Patch::Strategic(&status);
-            cluster.pods().patch_status(&pod.name_any(), &PatchParams::default(), &patch).await.unwrap();
-        }
-        cluster.pass(Duration::from_secs(2)).await;
-        let pods = pods(&cluster).await;
-        assert_eq!(pods.len(), 60, "after {age:?}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn in_a_namespace_that_is_being_deleted_creates_are_given_up() {
-    let (cluster, _) = Cluster::with_pods(2).await;
-    let creates = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&creates);
-    cluster.faults.rule(move |info| {
-        if info.method != Method::POST || !info.path.contains("/pods") {
-            return RequestFault::None;
-        }
-        count.fetch_add(1, Ordering::Relaxed);
-        RequestFault::NamespaceTerminates
-    });
-    cluster.scale(3).await;
-    cluster.pass(Duration::from_secs(200)).await;
-    // The second one comes with the event that the set has its new size.
-    assert!(creates.load(Ordering::Relaxed) <= 2);
-    assert_eq!(cluster.events_of("FailedCreate").await, Vec::<String>::new());
 }

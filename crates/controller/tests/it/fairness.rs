@@ -12,7 +12,7 @@ use ordereddeployment_kubernetes::Limits;
 use serde_json::json;
 use tokio::time::{Instant, interval, sleep};
 
-use crate::cluster::{Cluster, names};
+use crate::cluster::{Cluster, names, spec_of};
 use crate::fault_injector::RequestFault;
 
 /// How long the server takes for the answer to a request.
@@ -34,30 +34,16 @@ fn noisy(cluster: &Cluster) -> Api<OrderedDeployment> {
     Api::namespaced(cluster.client.clone(), "noisy")
 }
 
-async fn create(objects: &Api<OrderedDeployment>, name: &str, replicas: usize) {
-    let labels = json!({"app": name});
-    let containers = json!([{"name": "main", "image": "web:1"}]);
-    let object = json!({
-        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
-        },
-    });
-    let object = serde_json::from_value(object).unwrap();
-    objects.create(&PostParams::default(), &object).await.unwrap();
-}
-
 async fn create_all(cluster: &Cluster) {
     let namespace = serde_json::from_value(json!({"metadata": {"name": "noisy"}})).unwrap();
     Api::<Namespace>::all(cluster.client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
     for number in 0..OBJECTS {
-        create(&noisy(cluster), &format!("noisy-{number}"), 0).await;
+        let name = format!("noisy-{number}");
+        cluster.deploy_in("noisy", &name, spec_of(&name, "web:1", 0)).await;
     }
     for number in 0..QUIET {
-        create(&cluster.deployments(), &format!("quiet-{number}"), IDLE + BESIDE).await;
+        let name = format!("quiet-{number}");
+        cluster.deploy_as(&name, spec_of(&name, "web:1", IDLE + BESIDE)).await;
     }
 }
 
@@ -155,23 +141,6 @@ async fn an_object_that_is_changed_without_end_is_read_live_now_and_then() {
     cluster.scale(2).await;
     sleep(Duration::from_millis(50)).await;
     assert_eq!(cluster.deleted(mark).len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_status_that_is_forged_without_end_is_read_live_now_and_then() {
-    let (cluster, _) = Cluster::with_pods(4).await;
-    sleep(Duration::from_secs(30)).await;
-    let mark = cluster.mark();
-    for number in 0..2000 {
-        let patch = Patch::Merge(json!({"status": {"rollout": {"revision": 1_000_000 + number}}}));
-        cluster.deployments().patch_status("web", &PatchParams::default(), &patch).await.unwrap();
-        sleep(Duration::from_millis(10)).await;
-    }
-    let reads = cluster.asked(mark, "list", "pods").len();
-    assert!((5..40).contains(&reads), "{reads} live reads in 20 seconds");
-    sleep(Duration::from_secs(10)).await;
-    let status = cluster.deployments().get("web").await.unwrap().status.unwrap();
-    assert_eq!(status.rollout.unwrap().revision, 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! Rules between a controller and the server: a test may delay a request, do something before it, change it,
 //! or answer it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -78,8 +79,6 @@ pub enum RequestFault {
     Silence,
     /// It does not arrive: the name of what it creates exists.
     NameTaken,
-    /// It does not arrive: the namespace is being deleted.
-    NamespaceTerminates,
     /// It does not arrive, and there is no answer.
     NoResponse,
 }
@@ -102,6 +101,37 @@ impl FaultInjector {
         fault: impl Fn() -> RequestFault + Send + 'static,
     ) {
         self.rule(move |info| if is_hit(info) { fault() } else { RequestFault::None });
+    }
+
+    /// The same, and how often it has happened. An endless loop would never let the time pass: it fails.
+    pub fn counted(
+        &self,
+        is_hit: impl Fn(&RequestInfo) -> bool + Send + 'static,
+        mut fault: impl FnMut(&RequestInfo) -> RequestFault + Send + 'static,
+    ) -> Arc<AtomicUsize> {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
+        self.rule(move |info| {
+            if !is_hit(info) {
+                return RequestFault::None;
+            }
+            assert!(counted.fetch_add(1, Ordering::Relaxed) < 400, "asked without end");
+            fault(info)
+        });
+        count
+    }
+
+    /// Changes the body of each request of which the condition holds, as a mutating webhook does.
+    pub fn mutate(
+        &self,
+        is_hit: impl Fn(&RequestInfo) -> bool + Send + 'static,
+        change: impl Fn(&mut Value) + Send + 'static,
+    ) {
+        self.counted(is_hit, move |info| {
+            let mut body = info.body.clone();
+            change(&mut body);
+            RequestFault::Mutate(body)
+        });
     }
 
     pub fn clear(&self) {
@@ -177,9 +207,6 @@ impl FaultInjector {
                     let nothing = futures::stream::pending::<Result<Frame<Bytes>, BoxError>>();
                     return Ok(Response::new(UnsyncBoxBody::new(StreamBody::new(nothing))));
                 }
-                RequestFault::NamespaceTerminates => {
-                    return Ok(whole(refusal(403, Some("NamespaceTerminating"))));
-                }
                 RequestFault::NameTaken => return Ok(whole(refusal(409, Some("AlreadyExists")))),
                 RequestFault::NoResponse => std::future::pending().await,
             }
@@ -209,7 +236,7 @@ fn refusal(code: u16, reason: Option<&str>) -> Response<Body> {
     });
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
-        "message": format!("injected {code}"), "details": {"causes": [{"reason": reason, "message": ""}]},
+        "message": format!("injected {code}"),
     });
     let mut answer = Response::new(Body::from(status.to_string().into_bytes()));
     *answer.status_mut() = http::StatusCode::from_u16(code).unwrap();

@@ -3,49 +3,10 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kube::ResourceExt;
-use kube::api::{DeleteParams, Patch, PatchParams};
 use ordereddeployment_api::names::annotation;
-use ordereddeployment_sandbox::Fault;
-use serde_json::json;
 
 use crate::cluster::{Cluster, View, names};
 use crate::fault_injector::RequestFault;
-
-fn fault(verb: &'static str, plural: &str, code: u16, times: usize) -> Fault {
-    let user_agent = Some("ordered-controller-manager".to_owned());
-    Fault { verb: Some(verb), plural: Some(plural.to_owned()), user_agent, code, times }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_failed_write_of_a_sets_status_is_retried_within_moments() {
-    let cluster = Cluster::start().await;
-    for code in [429, 500, 409] {
-        cluster.sandbox.inject(fault("patch", "orderedreplicasets", code, 3));
-    }
-    cluster.deployed(json!({"replicas": 3})).await;
-    cluster.pass(Duration::from_secs(10)).await;
-    let sets = cluster.all_sets().await;
-    let ready: Vec<_> =
-        sets.iter().map(|set| set.status.as_ref().and_then(|one| one.ready_replicas)).collect();
-    assert_eq!(ready, [Some(3)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_failed_release_or_adoption_is_retried_within_moments() {
-    let (cluster, pods) = Cluster::with_pods(3).await;
-    let label = async |app: &str| {
-        cluster.sandbox.inject(fault("patch", "pods", 403, 4));
-        let label = Patch::Merge(json!({"metadata": {"labels": {"app": app}}}));
-        cluster.pods().patch(&pods[1], &PatchParams::default(), &label).await.unwrap();
-        cluster.pass(Duration::from_secs(2)).await;
-        cluster.pods().get(&pods[1]).await.unwrap().owner_references().len()
-    };
-    assert_eq!(label("quarantine").await, 0);
-    cluster.until_complete().await;
-    cluster.prioritise(&pods[1], -1).await;
-    assert_eq!(label("web").await, 1);
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_refused_in_one_set_does_not_keep_another_set_from_its_pods() {
@@ -63,7 +24,7 @@ async fn a_pod_refused_in_one_set_does_not_keep_another_set_from_its_pods() {
     }
     cluster.pass(Duration::from_secs(5)).await;
     let mark = cluster.mark();
-    cluster.sandbox.inject(fault("create", "pods", 403, 1));
+    cluster.refuse("create", "pods", 403, 1);
     cluster.start_controller();
     cluster.until("all are there again", both).await;
     let creates = cluster.asked(mark, "create", "pods");
@@ -93,27 +54,15 @@ async fn a_watch_on_which_nothing_arrives_is_opened_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_that_is_being_deleted_is_left_alone() {
-    let (cluster, _) = Cluster::with_pods(3).await;
-    let mark = cluster.mark();
-    cluster.deployments().delete("web", &DeleteParams::foreground()).await.unwrap();
-    cluster.pass(Duration::from_secs(60)).await;
-    assert!(cluster.all_pods().await.is_empty());
-    assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
-    assert!(cluster.all_sets().await.is_empty());
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_object_that_was_not_found_by_mistake_is_read_again() {
     let (cluster, _) = Cluster::with_pods(2).await;
-    let found = std::sync::atomic::AtomicUsize::new(0);
+    let mut left = 2;
     cluster.faults.rule(move |info| {
-        let is_read = info.is(&http::Method::GET, "ordereddeployments/web");
-        if is_read && found.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 2 {
-            RequestFault::Response(404)
-        } else {
-            RequestFault::None
+        if left == 0 || !info.is(&http::Method::GET, "ordereddeployments/web") {
+            return RequestFault::None;
         }
+        left -= 1;
+        RequestFault::Response(404)
     });
     cluster.set_image("web:2").await;
     cluster.pass(Duration::from_secs(20)).await;

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, spec_of};
 
 const PROBE: &str = "ordered-controller-manager-probe";
 /// How long the controller waits for the built-in one at its start.
@@ -37,13 +37,7 @@ async fn create(cluster: &Cluster, namespace: &str) {
     let named = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
     // It may exist.
     namespaces.create(&PostParams::default(), &named).await.ok();
-    let set = json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"},
-        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": {
-            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main",
-            "image": "web:1"}]},
-        }},
-    });
+    let set = json!({"metadata": {"name": "web"}, "spec": spec_of("web", "web:1", 2)});
     let set = serde_json::from_value(set).unwrap();
     sets(&cluster.client, namespace).create(&PostParams::default(), &set).await.unwrap();
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use ordereddeployment_api::PausePoint;
 use ordereddeployment_api::names::{annotation, reason};
 use serde_json::json;
 
@@ -26,41 +25,6 @@ async fn paused_at_the_third(cluster: &Cluster, side: &str) -> (String, Vec<Stri
 
 fn is_held_with_ten_available_pods(view: &View) -> bool {
     view.status().hold.is_some() && view.available() == 10 && view.pods.len() == 10
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_rollout_holds_before_the_annotated_pod_with_ten_pods_two_of_them_updated() {
-    let cluster = Cluster::start().await;
-    let (pod, gone) = paused_at_the_third(&cluster, "before").await;
-    let view = cluster.view().await;
-    let hold = view.status().hold.unwrap();
-    assert_eq!((hold.pod.as_str(), hold.point), (pod.as_str(), PausePoint::Before));
-    assert_eq!((view.active().len(), view.updated().len()), (10, 2));
-    assert_eq!(gone.len(), 2, "{gone:?}");
-    assert!(names(&view.active()).contains(&pod));
-    let messages = cluster.events_of(reason::PAUSE_POINT_REACHED).await;
-    assert!(messages.iter().any(|message| message.contains(&pod)), "{messages:#?}");
-    assert!(cluster.metrics.render().unwrap().contains("ordereddeployment_holds 1"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn restarting_the_controller_in_a_hold_changes_nothing() {
-    let mut cluster = Cluster::start().await;
-    paused_at_the_third(&cluster, "before").await;
-    cluster.pass(Duration::from_secs(5)).await;
-    let before = cluster.view().await;
-    cluster.kill();
-    let mark = cluster.mark();
-    cluster.start_controller();
-    cluster.pass(Duration::from_secs(120)).await;
-    let after = cluster.view().await;
-    assert_eq!(after.status(), before.status());
-    assert_eq!(names(&after.pods), names(&before.pods));
-    for verb in ["create", "delete", "patch"] {
-        for plural in ["pods", "orderedreplicasets", "ordereddeployments"] {
-            assert_eq!(cluster.asked(mark, verb, plural).len(), 0, "{verb} {plural}");
-        }
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,22 +53,6 @@ async fn a_resume_with_another_id_is_ignored_and_the_right_one_continues() {
         counted.contains(&resumes("accepted", 1)) && counted.contains(&resumes("ignored", 5)),
         "{counted}"
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_malformed_value_has_one_warning_and_pauses_nothing() {
-    let (mut cluster, pods) = Cluster::with_pods(2).await;
-    cluster.annotate(&pods[0], annotation::PAUSE_POINT, "Before").await;
-    cluster.set_image("web:2").await;
-    cluster.until_out(2).await;
-    let messages = cluster.events_of(reason::MALFORMED_ANNOTATION).await;
-    assert_eq!(messages.len(), 1, "{messages:#?}");
-    assert!(
-        messages[0].contains(&pods[0])
-            && messages[0].contains("\"Before\"")
-            && messages[0].contains(annotation::PAUSE_POINT)
-    );
-    cluster.kill();
 }
 
 #[tokio::test(start_paused = true)]

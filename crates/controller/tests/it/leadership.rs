@@ -1,7 +1,6 @@
 //! The Lease and the watches when the API server is slow, refuses or forgets.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::Method;
@@ -100,13 +99,8 @@ async fn a_leader_that_ends_during_a_renewal_releases_the_lease() {
 async fn asks(fault: impl Fn(&RequestInfo) -> RequestFault + Send + 'static) -> usize {
     let (mut cluster, _) = Cluster::with_pods(2).await;
     cluster.kill();
-    let count = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&count);
-    cluster.faults.rule(move |info| {
-        let is_of_pods = info.method == Method::GET && info.path.contains("/pods?");
-        counted.fetch_add(usize::from(is_of_pods), Ordering::SeqCst);
-        if is_of_pods { fault(info) } else { RequestFault::None }
-    });
+    let is_of_pods = |info: &RequestInfo| info.method == Method::GET && info.path.contains("/pods?");
+    let count = cluster.faults.counted(is_of_pods, fault);
     cluster.start_controller();
     cluster.pass(Duration::from_secs(600)).await;
     cluster.faults.clear();

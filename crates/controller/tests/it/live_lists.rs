@@ -5,17 +5,15 @@ use std::time::Duration;
 use http::Method;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
-use ordereddeployment_sandbox::Record;
 use serde_json::json;
 
-use crate::cluster::{Cluster, is_ready, names};
+use crate::cluster::{Cluster, is_ready, names, spec_of};
 use crate::fault_injector::{RequestFault, RequestInfo};
 
 /// How many objects of one namespace have lists of their own at the same time.
 const SELECTED: usize = 2;
 const MANY: usize = 60;
 const PODS: &str = "/api/v1/namespaces/default/pods?";
-const SETS: &str = "/namespaces/default/orderedreplicasets?";
 
 fn name(number: usize) -> String {
     format!("web-{number}")
@@ -25,15 +23,7 @@ fn name(number: usize) -> String {
 async fn deploy_many(cluster: &Cluster, count: usize, replicas: usize) {
     for number in 0..count {
         let name = name(number);
-        let spec = json!({
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {
-                "metadata": {"labels": {"app": name}},
-                "spec": {"containers": [{"name": "main", "image": "web:1"}]},
-            },
-        });
-        cluster.deploy_as(&name, spec).await;
+        cluster.deploy_as(&name, spec_of(&name, "web:1", replicas)).await;
     }
 }
 
@@ -71,12 +61,11 @@ fn is_shared(info: &RequestInfo) -> bool {
     info.is(&Method::GET, PODS) && !info.path.contains("labelSelector")
 }
 
-/// The live lists since then: with a selector, and without one. Each page is one request.
-fn lists(cluster: &Cluster, mark: usize, plural: &str, path: &str) -> (usize, usize) {
-    let asked = cluster.asked(mark, "list", plural);
-    let live: Vec<&Record> = asked.iter().filter(|record| record.path.contains(path)).collect();
-    let selected = live.iter().filter(|record| record.path.contains("labelSelector")).count();
-    (selected, live.len() - selected)
+/// How many live lists of pods without a selector there were since then. Each page is one request.
+fn shared_lists(cluster: &Cluster, mark: usize) -> usize {
+    let mut asked = cluster.asked(mark, "list", "pods");
+    asked.retain(|record| record.path.contains(PODS) && !record.path.contains("labelSelector"));
+    asked.len()
 }
 
 /// Objects with so many pods each, and a controller that has observed all of them. Each page of a list of
@@ -93,32 +82,6 @@ async fn started(replicas: usize) -> Cluster {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_of_one_namespace_share_live_lists() {
-    let cluster = started(2).await;
-    let mark = cluster.mark();
-    scale_many(&cluster, MANY, 3).await;
-    let took = until_ready(&cluster, MANY, 3).await;
-    let (selected, shared) = lists(&cluster, mark, "pods", PODS);
-    // The first objects have lists of their own. All others have one list.
-    assert_eq!((selected, shared), (SELECTED, 1));
-    assert!(took < Duration::from_secs(10), "{took:?}");
-    let created = cluster.asked(mark, "create", "pods").len();
-    assert_eq!(created, MANY, "the pods of each object are known");
-    let (selected, shared) = lists(&cluster, mark, "orderedreplicasets", SETS);
-    assert!(selected + shared <= MANY, "{selected} and {shared} lists of sets");
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_object_in_a_large_namespace_lists_with_its_selector() {
-    let cluster = started(2).await;
-    let mark = cluster.mark();
-    scale(&cluster, "web-7", 3).await;
-    cluster.pass(Duration::from_secs(30)).await;
-    assert_eq!(lists(&cluster, mark, "pods", PODS), (1, 0));
-    assert_eq!(lists(&cluster, mark, "orderedreplicasets", SETS), (1, 0));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_list_that_began_before_an_object_asked_does_not_serve_it() {
     let cluster = started(2).await;
     let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
@@ -127,7 +90,7 @@ async fn a_list_that_began_before_an_object_asked_does_not_serve_it() {
     cluster.faults.when(is_shared, || RequestFault::DelayAnswer(Duration::from_secs(5)));
     let mark = cluster.mark();
     scale_many(&cluster, MANY, 1).await;
-    while lists(&cluster, mark, "pods", PODS).1 == 0 {
+    while shared_lists(&cluster, mark) == 0 {
         cluster.pass(Duration::from_millis(100)).await;
     }
     // The server has read what the running list will show. This pod would be the last one to be deleted.
@@ -179,7 +142,7 @@ async fn a_shared_list_whose_second_page_fails_is_read_again() {
     let mark = cluster.mark();
     scale_many(&cluster, MANY, 10).await;
     until_ready(&cluster, MANY, 10).await;
-    assert!(lists(&cluster, mark, "pods", PODS).1 >= 4);
+    assert!(shared_lists(&cluster, mark) >= 4);
     assert_eq!(cluster.asked(mark, "create", "pods").len(), MANY, "half a list counts as none");
     assert_eq!(cluster.deleted(mark), Vec::<String>::new());
 }

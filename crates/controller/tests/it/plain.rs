@@ -20,7 +20,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, spec_of};
 use crate::fault_injector::RequestFault;
 use crate::tenants::{ATTACKER, attack};
 use history::{Seen, violations};
@@ -39,22 +39,11 @@ async fn create(cluster: &Cluster, rng: &mut StdRng) {
     let rolling =
         json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": bounds.0, "maxUnavailable": bounds.1}});
     let strategy = if rng.random_bool(0.2) { json!({"type": "Recreate"}) } else { rolling };
-    let object = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
-        "spec": {
-            "replicas": rng.random_range(3..8), "selector": {"matchLabels": {"app": "web"}},
-            "strategy": strategy, "template": template(1),
-        },
-    });
+    let mut spec = spec_of("web", "web:1", rng.random_range(3..8));
+    spec["strategy"] = strategy;
+    let object = json!({"metadata": {"name": "web"}, "spec": spec});
     let object = serde_json::from_value(object).unwrap();
     deployments(cluster).create(&PostParams::default(), &object).await.unwrap();
-}
-
-fn template(image: u32) -> Value {
-    json!({
-        "metadata": {"labels": {"app": "web"}},
-        "spec": {"containers": [{"name": "main", "image": format!("web:{image}")}]},
-    })
 }
 
 async fn patch(cluster: &Cluster, patch: Value) {
@@ -77,7 +66,11 @@ async fn act(cluster: &Cluster, rng: &mut StdRng) {
         }
     };
     match rng.random_range(0..13) {
-        0 | 1 | 10 => patch(cluster, json!({"spec": {"template": template(rng.random_range(1..4))}})).await,
+        0 | 1 | 10 => {
+            let image = format!("web:{}", rng.random_range(1..4));
+            let template = &spec_of("web", &image, 0)["template"];
+            patch(cluster, json!({"spec": {"template": template}})).await;
+        }
         2 | 3 => patch(cluster, json!({"spec": {"replicas": rng.random_range(0..9)}})).await,
         4 | 5 => {
             let priority = rng.random_range(-2..5).to_string();

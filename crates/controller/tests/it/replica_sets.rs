@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::{annotation, condition, reason};
 use serde_json::json;
 
-use crate::cluster::{Cluster, names};
+use crate::cluster::{Cluster, names, spec_of};
 use crate::fault_injector::RequestFault;
 
 fn sets(cluster: &Cluster) -> Api<ReplicaSet> {
@@ -20,21 +20,12 @@ fn sets(cluster: &Cluster) -> Api<ReplicaSet> {
 /// A Deployment of four ready pods, which is rolled out pod by pod.
 async fn deployed(cluster: &Cluster) -> Vec<Pod> {
     let deployments: Api<Deployment> = Api::default_namespaced(cluster.client.clone());
-    let object = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
-        "spec": {
-            "replicas": 4, "selector": {"matchLabels": {"app": "web"}},
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main",
-            "image": "web:1"}]}},
-        },
-    });
+    let mut spec = spec_of("web", "web:1", 4);
+    spec["strategy"] =
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+    let object = json!({"metadata": {"name": "web"}, "spec": spec});
     deployments.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
     cluster.pass(Duration::from_secs(10)).await;
-    pods(cluster).await
-}
-
-async fn pods(cluster: &Cluster) -> Vec<Pod> {
     cluster.all_pods().await
 }
 
@@ -67,13 +58,13 @@ async fn if_the_deployment_cannot_be_paused_lost_pods_are_replaced_and_users_are
         if pauses { RequestFault::Response(403) } else { RequestFault::None }
     });
     roll_out(&cluster).await;
-    let now = names(&pods(&cluster).await);
+    let now = names(&cluster.all_pods().await);
     let new: Vec<_> = now.iter().filter(|name| !old.contains(name)).collect();
     // The Deployment controller goes on, and the old pods wait.
     assert_eq!((now.len(), new.len()), (8, 4));
     cluster.delete_pod(new[0]).await;
     cluster.pass(Duration::from_secs(60)).await;
-    let after = names(&pods(&cluster).await);
+    let after = names(&cluster.all_pods().await);
     assert!(
         after.len() == 8 && !after.contains(new[0]) && old.iter().all(|name| after.contains(name)),
         "{after:?}"
@@ -96,7 +87,7 @@ async fn a_pod_that_cannot_be_adopted_stops_only_its_set() {
     assert_eq!(conditions(&cluster, "web:1").await, [condition::REPLICA_FAILURE]);
     roll_out(&cluster).await;
     // The new set gets its pods. The old one keeps those that it has too many.
-    assert_eq!(pods(&cluster).await.len(), 4 + 1 + 4);
+    assert_eq!(cluster.all_pods().await.len(), 4 + 1 + 4);
     assert!(conditions(&cluster, "web:2").await.is_empty());
 }
 
@@ -105,13 +96,7 @@ async fn sets_without_a_deployment_are_found_by_a_list_too() {
     let mut cluster = Cluster::start_with_deployments().await;
     let sets = sets(&cluster);
     let create = async |name: &str| {
-        let labels = json!({"app": name});
-        let set = json!({
-            "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name},
-            "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": {
-                "metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "web:1"}]},
-            }},
-        });
+        let set = json!({"metadata": {"name": name}, "spec": spec_of(name, "web:1", 2)});
         sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
     };
     let pods = async || cluster.all_pods().await.len();
@@ -137,11 +122,7 @@ async fn a_warning_of_a_malformed_annotation_begins_with_the_kind_that_has_it() 
     let cluster = Cluster::start_with_deployments().await;
     let set = json!({
         "metadata": {"name": "alone", "annotations": {"ordereddeployment.io/pause": "before"}},
-        "spec": {
-            "replicas": 1, "selector": {"matchLabels": {"app": "alone"}},
-            "template": {"metadata": {"labels": {"app": "alone"}}, "spec": {"containers": [{"name": "main",
-            "image": "web:1"}]}},
-        },
+        "spec": spec_of("alone", "web:1", 1),
     });
     sets(&cluster).create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
     cluster.pass(Duration::from_secs(10)).await;

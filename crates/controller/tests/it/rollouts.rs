@@ -1,68 +1,10 @@
 //! Rollouts without pause points: which pods are created and deleted, in which order.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ordereddeployment_api::names::reason;
 use serde_json::json;
 
-use crate::cluster::{Cluster, View, line};
-
-#[tokio::test(start_paused = true)]
-async fn a_new_deployment_reaches_its_replicas_and_reports_it() {
-    let cluster = Cluster::start().await;
-    let pods = cluster.deployed(json!({"replicas": 3})).await;
-    assert_eq!(pods.len(), 3);
-    let view = cluster.view().await;
-    let status = view.status();
-    assert_eq!(
-        (status.replicas, status.ready_replicas, status.available_replicas),
-        (Some(3), Some(3), Some(3))
-    );
-    assert_eq!(status.selector.as_deref(), Some("app=web"));
-    let sets = cluster.all_sets().await;
-    assert_eq!(sets.len(), 1);
-    let set = sets[0].status.clone().unwrap();
-    assert_eq!((sets[0].spec.replicas, set.replicas, set.available_replicas), (3, Some(3), Some(3)));
-    cluster.pass(Duration::from_secs(2)).await;
-    let messages = cluster.events_of(reason::SUCCESSFUL_CREATE).await;
-    assert_eq!(messages.join("; ").matches("Created pod").count(), 3, "{messages:?}");
-    assert_eq!(
-        cluster.metrics.render().unwrap().lines().find(|line| line.contains("pod_creations_total 3")),
-        Some("ordereddeployment_pod_creations_total 3")
-    );
-}
-
-/// Checks on every poll the bounds of a rollout of ten with a surge of 1 and an unavailability of 1.
-fn within_bounds(view: &View) -> bool {
-    assert!(view.active().len() <= 11, "ceiling: {}", view.active().len());
-    assert!(view.available() >= 9, "floor: {}", view.available());
-    view.is_complete()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_rollout_deletes_by_priority_within_its_bounds() {
-    let (cluster, pods) = Cluster::with_pods(10).await;
-    let priorities =
-        BTreeMap::from([(&pods[7], 5), (&pods[2], 5), (&pods[4], 3), (&pods[0], -2), (&pods[9], 1)]);
-    for (pod, priority) in &priorities {
-        cluster.prioritise(pod, *priority).await;
-    }
-    let mark = cluster.mark();
-    cluster.set_image("web:2").await;
-    let view = cluster.until_each(Duration::from_millis(20), "the rollout is complete", within_bounds).await;
-    assert_eq!(view.updated().len(), 10);
-    let order: Vec<i32> =
-        cluster.deleted(mark).iter().map(|name| priorities.get(name).copied().unwrap_or(0)).collect();
-    assert_eq!(order, [5, 5, 3, 1, 0, 0, 0, 0, 0, -2]);
-    for request in cluster.asked(mark, "delete", "pods") {
-        assert!(request.user_agent.ends_with("/rollout"), "{}", request.user_agent);
-        let preconditions = &request.body.unwrap()["preconditions"];
-        assert!(preconditions["uid"].is_string() && preconditions["resourceVersion"].is_string());
-    }
-    let messages = cluster.events_of(reason::SUCCESSFUL_DELETE).await;
-    assert!(messages.iter().any(|message| message.contains("(priority 5 > 3)")), "{messages:#?}");
-}
+use crate::cluster::{Cluster, line};
 
 #[tokio::test(start_paused = true)]
 async fn a_complete_deployment_costs_no_writes() {
@@ -94,21 +36,6 @@ async fn two_equal_runs_make_the_same_requests() {
         assert_eq!(one, other, "after {before:#?}");
     }
     assert_eq!(first.len(), second.len());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_hundred_pods_roll_in_batches() {
-    let cluster = Cluster::start().await;
-    let bounds = json!({"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
-    cluster.deployed(json!({"replicas": 100, "strategy": bounds})).await;
-    let mark = cluster.mark();
-    cluster.set_image("web:2").await;
-    let view = cluster.until_out(100).await;
-    assert_eq!(view.active().len(), 100);
-    assert_eq!(cluster.asked(mark, "create", "pods").len(), 100);
-    assert_eq!(cluster.deleted(mark).len(), 100);
-    // One report for many pods that become ready at once, not one per pod.
-    assert!(cluster.asked(mark, "patch", "ordereddeployments").len() < 60);
 }
 
 #[tokio::test(start_paused = true)]

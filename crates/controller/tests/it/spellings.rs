@@ -6,7 +6,6 @@ use std::time::Duration;
 use kube::ResourceExt;
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{annotation, condition, reason};
-use ordereddeployment_sandbox::Fault;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, names};
@@ -48,17 +47,6 @@ impl Cluster {
     fn compared(&self, from: usize) -> usize {
         self.asked(from, "create", "podtemplates").len()
     }
-
-    fn refuse(&self, verb: &'static str, plural: &str, code: u16, times: usize) {
-        let user_agent = Some("ordered-controller-manager".to_owned());
-        self.sandbox.inject(Fault {
-            verb: Some(verb),
-            plural: Some(plural.to_owned()),
-            user_agent,
-            code,
-            times,
-        });
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,16 +76,6 @@ async fn another_spelling_of_a_template_restarts_nothing_and_is_compared_once() 
     let sets = cluster.all_sets().await;
     assert_eq!(sets.len(), 1);
     assert_eq!(sets[0].annotations()[annotation::EQUAL_TEMPLATES].split(',').count(), 4);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_real_change_is_rolled_out_after_one_comparison() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 3, "template": plain()})).await;
-    let mark = cluster.mark();
-    cluster.set_template(&template(&json!({"resources": {"limits": {"cpu": "1001m"}}}), &json!({}))).await;
-    let view = cluster.until_out(3).await;
-    assert_eq!((view.status().rollout.unwrap().revision, cluster.compared(mark)), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,17 +122,6 @@ async fn without_permission_templates_are_compared_as_written_and_an_event_says_
     let messages = cluster.events_of(reason::COMPARED_AS_WRITTEN).await;
     assert_eq!(messages.len(), 1);
     assert!(messages[0].contains("create podtemplates"), "{messages:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_template_that_the_server_refuses_is_new_and_costs_no_pod() {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 2, "template": plain()})).await);
-    cluster.set_template(&template(&json!({"name": "Not A Name"}), &json!({}))).await;
-    cluster.pass(Duration::from_secs(60)).await;
-    let view = cluster.view().await;
-    assert_eq!(view.status().rollout.unwrap().revision, 2);
-    assert_eq!(names(&view.pods), pods);
 }
 
 #[tokio::test(start_paused = true)]

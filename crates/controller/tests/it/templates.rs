@@ -23,16 +23,6 @@ async fn a_template_that_stays_refused_is_reported_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn if_nothing_else_serves_pods_are_created_without_misspelt_fields_and_users_are_told() {
-    let misspelt = json!({"name": "main", "image": "web:1", "livenesProbe": {"tcpSocket": {"port": 80}}});
-    let cluster = Cluster::start().await;
-    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [misspelt]}});
-    cluster.deployed(json!({"replicas": 3, "template": template})).await;
-    let said = cluster.events_of(reason::UNKNOWN_FIELDS).await;
-    assert!(matches!(said.as_slice(), [one] if one.contains("containers[0].livenesProbe")), "{said:?}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn fields_that_are_lost_on_the_way_are_named() {
     let (cluster, _) = Cluster::with_pods(2).await;
     cluster.faults.rule(|info| {
@@ -44,17 +34,4 @@ async fn fields_that_are_lost_on_the_way_are_named() {
     cluster.until_out(2).await;
     let said = cluster.events_of(reason::UNKNOWN_FIELDS).await;
     assert!(matches!(said.as_slice(), [one] if one.contains(": spec.hostname.")), "{said:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_unknown_field_reaches_the_pod() {
-    let cluster = Cluster::start().await;
-    let template = json!({
-        "metadata": {"labels": {"app": "web"}, "annotations": {"team": "shop"}},
-        "spec": {"containers": [{"name": "main", "image": "web:1"}], "priorityClassName": "high",
-        "hostname": "h"},
-    });
-    let pods = cluster.deployed(json!({"replicas": 1, "template": template})).await;
-    assert_eq!(pods[0].spec.as_ref().unwrap().hostname.as_deref(), Some("h"));
-    assert_eq!(pods[0].metadata.annotations.as_ref().unwrap()["team"], "shop");
 }

@@ -1,7 +1,6 @@
 //! Admission that fails, takes its time, or changes what is created.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::Method;
@@ -78,98 +77,73 @@ async fn a_dry_run_without_an_answer_is_reported_and_stops_only_what_needs_it() 
     }
 }
 
-/// The request as a mutating webhook changes it.
-fn changed(info: &RequestInfo, change: fn(&mut Value)) -> RequestFault {
-    let mut body = info.body.clone();
-    change(&mut body);
-    RequestFault::Mutate(body)
-}
-
-async fn strays(change: fn(&mut Value), missing: &str) {
-    let cluster = Cluster::start().await;
-    let creates = |info: &RequestInfo| info.is(&Method::POST, "/pods") && !info.path.contains("/eviction");
-    cluster.faults.rule(move |info| {
-        if !creates(info) {
-            return RequestFault::None;
-        }
-        changed(info, change)
-    });
-    let mark = cluster.mark();
-    cluster.deploy(json!({"replicas": 3})).await;
-    cluster.pass(Duration::from_secs(300)).await;
-    let made = |cluster: &Cluster| {
-        let asked = cluster.asked(mark, "create", "pods");
-        let real: Vec<_> = asked.into_iter().filter(|record| !record.path.contains("dryRun")).collect();
-        real.len()
-    };
-    assert_eq!(made(&cluster), 1, "no more than it takes to see");
-    let pod = cluster.all_pods().await.remove(0);
+/// Lets that many seconds pass; then creates or changes have failed. Returns the message.
+async fn failed_create(cluster: &Cluster, seconds: u64) -> String {
+    cluster.pass(Duration::from_secs(seconds)).await;
     let (why, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
     assert_eq!(why, reason::FAILED_CREATE);
-    assert!(message.contains(&pod.name_any()) && message.contains(missing), "{message}");
-    cluster.faults.clear();
-    cluster.until("there are three", |view| view.is_complete() && view.available() == 3).await;
-    assert!(made(&cluster) <= 4);
+    message
+}
+
+async fn until_there_are(cluster: &Cluster, count: usize) -> View {
+    let there = |view: &View| view.is_complete() && view.available() == count;
+    cluster.until("all are there", there).await
+}
+
+/// An object that comes back as nobody's.
+fn disowned(object: &mut Value) {
+    object["metadata"]["ownerReferences"] = json!([]);
+    object["metadata"]["labels"] = json!({"other": "x"});
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_come_back_without_their_labels_are_not_created_endlessly() {
-    strays(|pod| pod["metadata"]["labels"] = json!({"other": "x"}), "app=web").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn pods_that_come_back_without_their_owner_are_not_created_endlessly() {
-    let owner = |pod: &mut Value| {
-        pod["metadata"]["ownerReferences"] = json!([]);
-        pod["metadata"]["labels"] = json!({"other": "x"});
-    };
-    strays(owner, "owner reference").await;
+async fn pods_that_come_back_changed_are_not_created_endlessly() {
+    let without_labels: fn(&mut Value) = |pod| pod["metadata"]["labels"] = json!({"other": "x"});
+    for (change, missing) in [(without_labels, "app=web"), (disowned, "owner reference")] {
+        let cluster = Cluster::start().await;
+        cluster.faults.mutate(|info| info.is(&Method::POST, "/pods"), change);
+        let mark = cluster.mark();
+        cluster.deploy(json!({"replicas": 3})).await;
+        let message = failed_create(&cluster, 300).await;
+        let made = || {
+            let asked = cluster.asked(mark, "create", "pods");
+            asked.iter().filter(|record| !record.path.contains("dryRun")).count()
+        };
+        assert_eq!(made(), 1, "no more than it takes to see");
+        let pod = cluster.all_pods().await.remove(0);
+        assert!(message.contains(&pod.name_any()) && message.contains(missing), "{message}");
+        cluster.faults.clear();
+        until_there_are(&cluster, 3).await;
+        assert!(made() <= 4);
+    }
 }
 
 /// The sets that are created, as a webhook changes them.
 async fn stray_sets(change: fn(&mut Value), word: &str) -> Cluster {
     let cluster = Cluster::start().await;
-    let mut asked = 0;
-    cluster.faults.rule(move |info| {
-        if !info.is(&Method::POST, "/orderedreplicasets") {
-            return RequestFault::None;
-        }
-        asked += 1;
-        // An endless loop would never let the time pass.
-        assert!(asked < 200, "asked without end");
-        changed(info, change)
-    });
+    cluster.faults.mutate(|info| info.is(&Method::POST, "/orderedreplicasets"), change);
     let mark = cluster.mark();
     cluster.deploy(json!({"replicas": 2})).await;
-    cluster.pass(Duration::from_secs(600)).await;
+    let message = failed_create(&cluster, 600).await;
+    assert!(message.contains(word), "{message}");
     let sets = cluster.all_sets().await.len();
     assert!((1..=2).contains(&sets), "{sets}");
     assert!(cluster.asked(mark, "create", "pods").iter().all(|asked| asked.path.contains("dryRun")));
-    let (why, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
-    assert_eq!(why, reason::FAILED_CREATE);
-    assert!(message.contains(word), "{message}");
     cluster.faults.clear();
     cluster
 }
 
 #[tokio::test(start_paused = true)]
-async fn sets_that_come_back_without_their_owner_are_not_created_endlessly() {
-    let change = |set: &mut Value| {
-        set["metadata"]["ownerReferences"] = json!([]);
-        set["metadata"]["labels"] = json!({"other": "x"});
-    };
-    let cluster = stray_sets(change, "owner reference").await;
+async fn sets_that_come_back_changed_are_not_created_endlessly() {
+    let cluster = stray_sets(disowned, "owner reference").await;
     assert_eq!(cluster.all_sets().await.len(), 1);
-    cluster.until("there are two", |view| view.is_complete() && view.available() == 2).await;
+    until_there_are(&cluster, 2).await;
     assert_eq!(cluster.all_sets().await.len(), 2, "the first one keeps the name that it has");
-}
 
-#[tokio::test(start_paused = true)]
-async fn sets_that_come_back_with_another_template_are_not_created_endlessly() {
     let change =
         |set: &mut Value| set["spec"]["template"]["spec"]["containers"][0]["image"] = json!("other:1");
     let cluster = stray_sets(change, "with another template").await;
-    let view = cluster.until("there are two", |view| view.is_complete() && view.available() == 2).await;
+    let view = until_there_are(&cluster, 2).await;
     assert_eq!(view.pods[0].spec.as_ref().unwrap().containers[0].image.as_deref(), Some("web:1"));
 }
 
@@ -181,127 +155,86 @@ async fn no_pod_is_created_in_a_set_that_does_not_select_it() {
     let cluster = stray_sets(change, "does not select the pods of its own template").await;
     let set = cluster.all_sets().await[0].name_any();
     cluster.sets().delete(&set, &DeleteParams::default()).await.unwrap();
-    cluster.until("there are two", |view| view.is_complete() && view.available() == 2).await;
+    until_there_are(&cluster, 2).await;
 }
 
-/// Changes of sets that come back without one field: they are reported, back off, and continue once the field
-/// is kept.
-async fn set_changes_not_kept(
-    cluster: Cluster,
-    field: &'static str,
-    kept: Value,
-    patch: Value,
-    told_of: &str,
-) {
-    let mut asked = 0;
-    cluster.faults.rule(move |info| {
-        let is_change = info.is(&Method::PATCH, "/orderedreplicasets/") && !info.path.contains("/status");
-        if !is_change || info.body.pointer(field).is_none() {
-            return RequestFault::None;
-        }
-        asked += 1;
-        assert!(asked < 200, "asked without end");
-        let mut body = info.body.clone();
-        body.pointer_mut(field).unwrap().clone_from(&kept);
-        RequestFault::Mutate(body)
-    });
-    let mark = cluster.mark();
-    cluster.patch(patch).await;
-    cluster.pass(Duration::from_secs(600)).await;
-    let patches = cluster.asked(mark, "patch", "orderedreplicasets").len();
-    assert!((2..60).contains(&patches), "{patches}");
-    let (why, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
-    assert_eq!(why, reason::FAILED_CREATE);
-    assert!(message.contains(told_of), "{message}");
-    cluster.faults.clear();
-    cluster.until("it goes on", |view| view.is_complete() && view.available() == 3).await;
-}
-
+/// Changes of sets that come back without one field are reported, back off, and continue once it is kept.
 #[tokio::test(start_paused = true)]
-async fn a_size_or_a_min_ready_time_of_a_set_that_is_not_kept_is_not_written_endlessly() {
-    for (field, kept, more, told_of) in [
-        ("/spec/replicas", 2, json!({}), "spec.replicas (3)"),
-        ("/spec/minReadySeconds", 0, json!({"minReadySeconds": 1}), "spec.minReadySeconds (1)"),
+async fn a_field_of_a_set_that_is_not_kept_is_not_written_endlessly() {
+    let revision = "/metadata/annotations/ordereddeployment.io~1revision";
+    let first = json!({"spec": {"containers": [{"name": "main", "image": "web:1"}]}});
+    for (field, kept, spec, said) in [
+        ("/spec/replicas", json!(2), json!({"replicas": 3}), "spec.replicas (3)"),
+        (
+            "/spec/minReadySeconds",
+            json!(0),
+            json!({"replicas": 3, "minReadySeconds": 1}),
+            "spec.minReadySeconds (1)",
+        ),
+        (
+            revision,
+            json!("1"),
+            json!({"replicas": 3, "template": first}),
+            "ordereddeployment.io/revision (\"3\")",
+        ),
     ] {
         let (cluster, _) = Cluster::with_pods(2).await;
-        let mut spec = more;
-        spec["replicas"] = json!(3);
-        set_changes_not_kept(cluster, field, json!(kept), json!({"spec": spec}), told_of).await;
+        if field == revision {
+            cluster.set_image("web:2").await;
+            cluster.until_out(2).await;
+        }
+        let is_hit = move |info: &RequestInfo| {
+            let is_change = info.is(&Method::PATCH, "/orderedreplicasets/") && !info.path.contains("/status");
+            is_change && info.body.pointer(field).is_some()
+        };
+        cluster.faults.mutate(is_hit, move |set| set.pointer_mut(field).unwrap().clone_from(&kept));
+        let mark = cluster.mark();
+        cluster.patch(json!({"spec": spec})).await;
+        let message = failed_create(&cluster, 600).await;
+        assert!(message.contains(said), "{message}");
+        let patches = cluster.asked(mark, "patch", "orderedreplicasets").len();
+        assert!((2..60).contains(&patches), "{patches}");
+        cluster.faults.clear();
+        until_there_are(&cluster, 3).await;
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_revision_of_a_set_that_is_not_kept_is_not_written_endlessly() {
-    let cluster = Cluster::start().await;
-    let first = cluster.deployed(json!({"replicas": 3})).await.remove(0).spec.unwrap().containers.remove(0);
-    cluster.set_image("web:2").await;
-    cluster.until_out(3).await;
-    let field = "/metadata/annotations/ordereddeployment.io~1revision";
-    let patch = json!({"spec": {"template": {"spec": {"containers": [first]}}}});
-    set_changes_not_kept(cluster, field, json!("1"), patch, "ordereddeployment.io/revision (\"3\")").await;
-}
-
 /// Requests that are always refused with a conflict: they are reported, back off, and continue after that.
-async fn conflicts(
-    spec: Value,
-    method: Method,
-    part: &'static str,
-    fate: fn() -> RequestFault,
-    to: i32,
-    why: &str,
-) {
-    let cluster = Cluster::start().await;
-    cluster.deployed(spec).await;
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&asked);
-    cluster.faults.rule(move |info| {
-        if !info.is(&method, part) || info.is_dry_run() {
-            return RequestFault::None;
-        }
-        // An endless loop would never let the time pass.
-        assert!(counted.fetch_add(1, Ordering::Relaxed) < 400, "asked without end");
-        fate()
-    });
-    let mark = cluster.mark();
-    cluster.scale(to).await;
-    cluster.pass(Duration::from_secs(60)).await;
-    let asked = asked.load(Ordering::Relaxed);
-    assert!((3..400).contains(&asked), "{asked}");
-    assert!(cluster.mark() - mark < 600, "{}", cluster.mark() - mark);
-    let (found, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
-    assert_eq!(found, why);
-    assert!(message.contains("injected 409"), "{message}");
-    cluster.faults.clear();
-    let there = usize::try_from(to).unwrap();
-    cluster.until("it goes on", |view| view.is_complete() && view.active().len() == there).await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn requests_refused_with_conflicts_are_not_retried_endlessly() {
-    let spec = || json!({"replicas": 3});
-    let evict = json!({"replicas": 3, "podDeletion": "Evict"});
-    let conflict = || RequestFault::Response(409);
-    conflicts(spec(), Method::DELETE, "/pods/", conflict, 2, reason::FAILED_DELETE).await;
-    conflicts(evict, Method::POST, "/eviction", conflict, 2, reason::FAILED_DELETE).await;
-    conflicts(spec(), Method::PATCH, "/orderedreplicasets/", conflict, 4, reason::FAILED_CREATE).await;
+    let conflict: fn() -> RequestFault = || RequestFault::Response(409);
     // A name that is always taken.
-    conflicts(spec(), Method::POST, "/pods?", || RequestFault::NameTaken, 4, reason::FAILED_CREATE).await;
+    let taken: fn() -> RequestFault = || RequestFault::NameTaken;
+    for (deletion, method, part, fault, to, why) in [
+        ("Delete", Method::DELETE, "/pods/", conflict, 2, reason::FAILED_DELETE),
+        ("Evict", Method::POST, "/eviction", conflict, 2, reason::FAILED_DELETE),
+        ("Delete", Method::PATCH, "/orderedreplicasets/", conflict, 4, reason::FAILED_CREATE),
+        ("Delete", Method::POST, "/pods?", taken, 4, reason::FAILED_CREATE),
+    ] {
+        let cluster = Cluster::start().await;
+        cluster.deployed(json!({"replicas": 3, "podDeletion": deletion})).await;
+        let is_hit = move |info: &RequestInfo| info.is(&method, part) && !info.is_dry_run();
+        let asked = cluster.faults.counted(is_hit, move |_| fault());
+        let mark = cluster.mark();
+        cluster.scale(to).await;
+        cluster.pass(Duration::from_secs(60)).await;
+        assert!(asked.load(Ordering::Relaxed) >= 3, "{asked:?}");
+        assert!(cluster.mark() - mark < 600, "{}", cluster.mark() - mark);
+        let (found, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
+        assert_eq!(found, why);
+        assert!(message.contains("injected 409"), "{message}");
+        cluster.faults.clear();
+        let there = usize::try_from(to).unwrap();
+        cluster.until("it goes on", |view| view.is_complete() && view.active().len() == there).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_status_refused_with_conflicts_is_not_written_endlessly() {
     for code in [409, 404] {
         let (cluster, _) = Cluster::with_pods(3).await;
-        let asked = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&asked);
-        cluster.faults.rule(move |info| {
-            if !info.is(&Method::PATCH, "/ordereddeployments/web/status") {
-                return RequestFault::None;
-            }
-            // An endless loop would never let the time pass.
-            assert!(counted.fetch_add(1, Ordering::Relaxed) < 400, "asked without end");
-            RequestFault::Response(code)
-        });
+        let is_hit = |info: &RequestInfo| info.is(&Method::PATCH, "/ordereddeployments/web/status");
+        let asked = cluster.faults.counted(is_hit, move |_| RequestFault::Response(code));
         let mark = cluster.mark();
         cluster.set_image("web:2").await;
         cluster.pass(Duration::from_secs(60)).await;

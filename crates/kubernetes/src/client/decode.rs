@@ -107,24 +107,17 @@ impl<K: Resource> Resource for Decoded<K> {
     }
 }
 
-/// The minimal object from which any kind can be decoded, with the metadata that watches need.
+/// The minimal object from which any kind can be decoded, with the metadata that watches need. The owner
+/// references show which object it prevents from being reconciled, and the labels whose list it is in.
 fn metadata_only(value: &Value) -> Value {
-    let text =
-        |key: &str| value.get("metadata").and_then(|metadata| metadata.get(key)).filter(|it| it.is_string());
-    let keys = ["name", "namespace", "uid", "resourceVersion"];
-    let mut metadata: serde_json::Map<_, _> =
-        keys.into_iter().filter_map(|key| Some((key.to_owned(), text(key)?.clone()))).collect();
-    // The owner references show which object it prevents from being reconciled.
-    let owners = value.get("metadata").and_then(|metadata| metadata.get("ownerReferences"));
-    if let Some(owners) = owners.filter(|owners| owners.is_array()) {
-        metadata.insert("ownerReferences".to_owned(), owners.clone());
-    }
-    // The labels show whose list it is in.
-    let labels = value.get("metadata").and_then(|metadata| metadata.get("labels")?.as_object());
-    if let Some(labels) = labels.filter(|labels| labels.values().all(Value::is_string)) {
-        metadata.insert("labels".to_owned(), labels.clone().into());
-    }
-    json!({"metadata": metadata, "spec": {"selector": {}, "template": {}}})
+    let keys = ["name", "namespace", "uid", "resourceVersion", "ownerReferences", "labels"];
+    let kept = keys.into_iter().filter_map(|key| {
+        let field = value.get("metadata")?.get(key)?;
+        serde_json::from_value::<ObjectMeta>(json!({key: field}))
+            .ok()
+            .map(|_| (key.to_owned(), field.clone()))
+    });
+    json!({"metadata": kept.collect::<serde_json::Map<_, _>>(), "spec": {"selector": {}, "template": {}}})
 }
 
 /// kubectl stores the whole object as it was applied, with its template, in this annotation.

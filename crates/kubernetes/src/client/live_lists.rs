@@ -80,31 +80,23 @@ pub trait Lists<K>: Sized {
 
 impl<K: Resource + Send + Sync> LiveLister<K> {
     /// Reads lists until nobody can ask any more.
-    pub async fn run(self, lists: &impl Lists<K>) {
-        read_all(self.0, lists).await;
-    }
-}
-
-/// Reads lists of one kind until nobody can ask any more.
-async fn read_all<K: Resource + Send + Sync>(
-    mut asks: mpsc::UnboundedReceiver<Ask<K>>,
-    lists: &impl Lists<K>,
-) {
-    let mut turns: Turns<Ask<K>> = Turns::default();
-    let mut running = FuturesUnordered::new();
-    loop {
-        tokio::select! {
-            biased;
-            Some(namespace) = running.next() => turns.end(&namespace),
-            Some(ask) = asks.recv() => turns.ask(Arc::clone(&ask.namespace), ask),
-            else => return,
-        }
-        // The next list serves all that have asked by now.
-        while let Ok(ask) = asks.try_recv() {
-            turns.ask(Arc::clone(&ask.namespace), ask);
-        }
-        while let Some((namespace, waiting)) = turns.begin() {
-            running.push(read(lists, namespace, waiting));
+    pub async fn run(mut self, lists: &impl Lists<K>) {
+        let mut turns: Turns<Ask<K>> = Turns::default();
+        let mut running = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                biased;
+                Some(namespace) = running.next() => turns.end(&namespace),
+                Some(ask) = self.0.recv() => turns.ask(Arc::clone(&ask.namespace), ask),
+                else => return,
+            }
+            // The next list serves all that have asked by now.
+            while let Ok(ask) = self.0.try_recv() {
+                turns.ask(Arc::clone(&ask.namespace), ask);
+            }
+            while let Some((namespace, waiting)) = turns.begin() {
+                running.push(read(lists, namespace, waiting));
+            }
         }
     }
 }

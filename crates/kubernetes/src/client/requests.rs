@@ -230,17 +230,6 @@ impl Requests {
         object_in(self.send(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await?)
     }
 
-    /// Merges a patch into the object of that name of the resource with this path.
-    pub(crate) async fn patch_at(
-        &self,
-        resource: &str,
-        name: &str,
-        patch: &Value,
-    ) -> Result<Value, RequestError> {
-        let request = Request::new(resource).patch(name, &PatchParams::default(), &Patch::Merge(patch));
-        self.request(request.map_err(kube::Error::BuildRequest)?).await
-    }
-
     /// Deletes an object, if it still has this UID and version; its dependents in the background.
     pub async fn delete<K: Namespaced>(&self, object: &ObjectVersion<'_>) -> Result<(), RequestError> {
         let path = K::url_path(&(), Some(object.namespace));

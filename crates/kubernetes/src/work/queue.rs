@@ -9,17 +9,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kube_runtime::reflector::ObjectRef;
-use ordereddeployment_api::OrderedDeployment;
+use kube::ResourceExt;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use crate::ClientMetrics;
 
-/// A deployment to reconcile.
-pub type Named = ObjectRef<OrderedDeployment>;
-/// Namespace and name: object references have no order.
-type Key = (Option<String>, String);
+/// The namespace and the name of a deployment to reconcile.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Named {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+impl Named {
+    /// That of this object.
+    pub fn of(object: &impl ResourceExt) -> Self {
+        Self { namespace: object.namespace().unwrap_or_default(), name: object.name_any() }
+    }
+}
 
 /// Clones share one queue.
 #[derive(Clone, Debug)]
@@ -51,13 +61,13 @@ impl Wait {
 #[derive(Debug, Default)]
 struct Entries {
     /// To reconcile now.
-    waiting: BTreeMap<Key, (Named, Wait)>,
+    waiting: BTreeMap<Named, Wait>,
     /// To reconcile at that time, unless they are added before.
-    delayed: BTreeMap<Key, (Named, Instant)>,
+    delayed: BTreeMap<Named, Instant>,
     /// The delayed ones by time.
-    by_time: BTreeSet<(Instant, Key)>,
+    by_time: BTreeSet<(Instant, Named)>,
     /// Taken: how long a reconciliation waits for a worker; `None` once it has begun.
-    taken: BTreeMap<Key, Option<Wait>>,
+    taken: BTreeMap<Named, Option<Wait>>,
     /// How many reconciliations have begun.
     begun: usize,
     /// Whether a consumer takes entries at all.
@@ -66,42 +76,37 @@ struct Entries {
 
 impl Entries {
     fn add(&mut self, deployment: Named, wait: Wait) {
-        let key = key(&deployment);
-        self.cancel_delay(&key);
+        self.cancel_delay(&deployment);
         // A reconciliation that has not begun will see what this entry is about.
-        if !matches!(self.taken.get(&key), Some(Some(_))) {
-            self.waiting.entry(key).or_insert((deployment, wait));
+        if !matches!(self.taken.get(&deployment), Some(Some(_))) {
+            self.waiting.entry(deployment).or_insert(wait);
         }
     }
 
     fn add_at(&mut self, deployment: Named, at: Instant) {
-        let key = key(&deployment);
-        self.cancel_delay(&key);
-        self.by_time.insert((at, key.clone()));
-        self.delayed.insert(key, (deployment, at));
+        self.cancel_delay(&deployment);
+        self.by_time.insert((at, deployment.clone()));
+        self.delayed.insert(deployment, at);
     }
 
-    fn cancel_delay(&mut self, key: &Key) -> Option<Named> {
-        let (deployment, at) = self.delayed.remove(key)?;
-        self.by_time.remove(&(at, key.clone()));
-        Some(deployment)
+    fn cancel_delay(&mut self, deployment: &Named) {
+        if let Some(at) = self.delayed.remove(deployment) {
+            self.by_time.remove(&(at, deployment.clone()));
+        }
     }
 
     /// The next entry that is not being reconciled.
     fn take(&mut self, now: Instant, coalesce: Duration) -> Option<Named> {
-        while let Some((_, key)) = self.by_time.first().filter(|(at, _)| *at <= now) {
-            let key = key.clone();
-            if let Some(deployment) = self.cancel_delay(&key) {
-                self.add(deployment, Wait { since: now, by_event: false });
-            }
+        while let Some((_, deployment)) = self.by_time.first().filter(|(at, _)| *at <= now) {
+            self.add(deployment.clone(), Wait { since: now, by_event: false });
         }
         let mut waiting = self.waiting.iter();
-        let free = |(key, (_, wait)): &(&Key, &(Named, Wait))| {
-            wait.due(coalesce) <= now && !self.taken.contains_key(*key)
+        let free = |(deployment, wait): &(&Named, &Wait)| {
+            wait.due(coalesce) <= now && !self.taken.contains_key(*deployment)
         };
-        let key = waiting.find(free)?.0.clone();
-        let (deployment, wait) = self.waiting.remove(&key)?;
-        self.taken.insert(key, Some(wait));
+        let deployment = waiting.find(free)?.0.clone();
+        let wait = self.waiting.remove(&deployment)?;
+        self.taken.insert(deployment.clone(), Some(wait));
         Some(deployment)
     }
 
@@ -133,14 +138,14 @@ impl Queue {
                 let mut entries = self.entries();
                 if !std::mem::replace(&mut entries.works, true) {
                     // Waiting times count from here: entries that were added earlier had no consumer.
-                    entries.waiting.values_mut().for_each(|(_, wait)| wait.since = now);
+                    entries.waiting.values_mut().for_each(|wait| wait.since = now);
                 }
                 let next = entries.take(now, self.0.coalesce);
                 self.measure(&entries);
                 let delayed = entries.by_time.first().map(|(at, _)| *at);
                 // Entries that are being reconciled are due already: the end of the reconciliation wakes this
                 // task.
-                let due = entries.waiting.values().map(|(_, wait)| wait.due(self.0.coalesce));
+                let due = entries.waiting.values().map(|wait| wait.due(self.0.coalesce));
                 (next, due.filter(|due| *due > now).chain(delayed).min())
             };
             if let Some(next) = next {
@@ -158,7 +163,7 @@ impl Queue {
     /// about one.
     pub fn begin(&self, deployment: &Named) -> Option<Instant> {
         let mut entries = self.entries();
-        let wait = entries.taken.get_mut(&key(deployment)).and_then(Option::take)?;
+        let wait = entries.taken.get_mut(deployment).and_then(Option::take)?;
         entries.begun += 1;
         self.0.metrics.queue_wait.observe(wait.since.elapsed().as_secs_f64());
         self.measure(&entries);
@@ -169,12 +174,11 @@ impl Queue {
     /// is given.
     pub fn done(&self, deployment: Named, requeue: Option<Duration>) {
         let mut entries = self.entries();
-        let key = key(&deployment);
-        if let Some(None) = entries.taken.remove(&key) {
+        if let Some(None) = entries.taken.remove(&deployment) {
             entries.begun -= 1;
         }
         let at = requeue.and_then(|wait| Instant::now().checked_add(wait));
-        if let Some(at) = at.filter(|_| !entries.waiting.contains_key(&key)) {
+        if let Some(at) = at.filter(|_| !entries.waiting.contains_key(&deployment)) {
             entries.add_at(deployment, at);
         }
         self.measure(&entries);
@@ -182,11 +186,10 @@ impl Queue {
     }
 
     /// That deployment does not exist any more.
-    pub fn forget(&self, namespace: Option<&str>, name: &str) {
-        let key = (namespace.map(str::to_owned), name.to_owned());
+    pub fn forget(&self, deployment: &Named) {
         let mut entries = self.entries();
-        entries.waiting.remove(&key);
-        entries.cancel_delay(&key);
+        entries.waiting.remove(deployment);
+        entries.cancel_delay(deployment);
         self.measure(&entries);
     }
 
@@ -202,10 +205,6 @@ impl Queue {
     }
 }
 
-fn key(deployment: &Named) -> Key {
-    (deployment.namespace.clone(), deployment.name.clone())
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -218,7 +217,7 @@ mod tests {
     use crate::ClientMetrics;
 
     fn named(name: &str) -> Named {
-        Named::new(name).within("shop")
+        Named { namespace: "shop".to_owned(), name: name.to_owned() }
     }
 
     fn queue() -> (Queue, Arc<ClientMetrics>) {
@@ -239,7 +238,7 @@ mod tests {
             queue.add(named("api"));
             queue.add(named("gone"));
         }
-        queue.forget(Some("shop"), "gone");
+        queue.forget(&named("gone"));
         assert_eq!(metrics.queue_depth.get(), 0, "no worker runs yet");
         tokio::time::sleep(Duration::from_secs(3600)).await;
         assert_eq!(now(&queue).as_deref(), Some("api"));

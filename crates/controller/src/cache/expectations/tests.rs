@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::{Arc, BOUND, Entry, Expectations, Index, SignedDuration, Timestamp, merge};
+use super::{BOUND, Entry, Expectations, Index, SignedDuration, Timestamp, merge};
 use crate::cache::entry::PodEntry;
 use crate::cache::index::WatchEvent;
 use crate::testing::{key, pod, pod_of, terminating};
@@ -24,26 +24,6 @@ fn view(index: &Index<PodEntry>, expectations: &Expectations<PodEntry>) -> Vec<(
 }
 
 #[test]
-fn an_own_create_is_known_before_the_watch_shows_it() {
-    let (mut index, mut expectations) = (Index::default(), Expectations::default());
-    expectations.present(pod("a", 5), at(0));
-    assert_eq!(view(&index, &expectations), [("a".to_owned(), 5, false)]);
-    index.apply(shows(pod("a", 6)), at(1));
-    assert_eq!(view(&index, &expectations), [("a".to_owned(), 6, false)]);
-    assert!(!expectations.observe(&index, at(1)));
-    assert!(expectations.is_empty());
-}
-
-#[test]
-fn an_older_event_does_not_hide_what_was_read_live() {
-    let (mut index, mut expectations) = (Index::default(), Expectations::default());
-    expectations.present(pod("a", 9), at(0));
-    index.apply(shows(pod("a", 5)), at(1));
-    expectations.observe(&index, at(1));
-    assert_eq!(view(&index, &expectations), [("a".to_owned(), 9, false)]);
-}
-
-#[test]
 fn a_readopted_terminating_pod_is_not_hidden_by_its_old_tombstone() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 5)), at(0));
@@ -55,37 +35,6 @@ fn a_readopted_terminating_pod_is_not_hidden_by_its_old_tombstone() {
     index.apply(WatchEvent::Deleted(key("a")), at(4));
     expectations.observe(&index, at(4));
     assert_eq!(view(&index, &expectations), []);
-}
-
-#[test]
-fn a_deleted_pod_does_not_come_back_when_the_watch_shows_its_earlier_releases_and_adoptions() {
-    let (mut index, mut expectations) = (Index::default(), Expectations::default());
-    index.apply(shows(pod_of("s2", "a", 4)), at(0));
-    expectations.present(pod("a", 6), at(1));
-    expectations.gone(&key("a"), at(1));
-    for event in [WatchEvent::Applied { key: key("a"), version: 5, entry: None }, shows(pod("a", 6))] {
-        index.apply(event, at(2));
-        assert!(!expectations.observe(&index, at(2)));
-        assert_eq!(view(&index, &expectations), []);
-    }
-    index.apply(WatchEvent::Deleted(key("a")), at(3));
-    expectations.observe(&index, at(3));
-    assert!(expectations.is_empty());
-    assert_eq!(view(&index, &expectations), []);
-}
-
-#[test]
-fn a_pod_read_live_as_an_orphan_is_not_ours_until_it_is_adopted_again() {
-    let (mut index, mut expectations) = (Index::default(), Expectations::default());
-    index.apply(shows(pod("a", 5)), at(0));
-    expectations.away(&key("a"), 6, at(1));
-    assert_eq!(view(&index, &expectations), []);
-    expectations.present(pod("a", 5), at(1));
-    assert_eq!(view(&index, &expectations), []);
-    expectations.present(pod("a", 7), at(2));
-    assert_eq!(view(&index, &expectations), [("a".to_owned(), 7, false)]);
-    expectations.away(&key("a"), 6, at(2));
-    assert_eq!(view(&index, &expectations), [("a".to_owned(), 7, false)]);
 }
 
 /// Applies a live read at that time that found this pod.
@@ -146,21 +95,6 @@ fn a_pod_deleted_during_a_live_read_does_not_come_back() {
 }
 
 #[test]
-fn a_create_deleted_before_the_watch_showed_it_stays_gone_when_the_watch_arrives() {
-    let (mut index, mut expectations) = (Index::default(), Expectations::default());
-    expectations.present(pod("a", 5), at(0));
-    expectations.gone(&key("a"), at(1));
-    assert_eq!(view(&index, &expectations), []);
-    expectations.observe(&index, at(2));
-    index.apply(shows(pod("a", 5)), at(2));
-    expectations.observe(&index, at(2));
-    assert_eq!(view(&index, &expectations), []);
-    index.apply(WatchEvent::Deleted(key("a")), at(3));
-    expectations.observe(&index, at(3));
-    assert!(expectations.is_empty());
-}
-
-#[test]
 fn an_accepted_deletion_stays_until_the_watch_shows_a_deletion_timestamp() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 5)), at(0));
@@ -174,34 +108,6 @@ fn an_accepted_deletion_stays_until_the_watch_shows_a_deletion_timestamp() {
     expectations.observe(&index, at(2));
     assert!(expectations.is_empty());
     assert_eq!(view(&index, &expectations), [("a".to_owned(), 7, true)]);
-}
-
-#[test]
-fn a_relist_confirms_what_it_shows_and_what_is_deleted() {
-    let (mut index, mut expectations) = (Index::default(), Expectations::default());
-    for uid in ["a", "b"] {
-        index.apply(shows(pod(uid, 1)), at(0));
-        expectations.present(pod(uid, 3), at(0));
-    }
-    index.apply(WatchEvent::Begin, at(1));
-    index.apply(WatchEvent::Listed { key: key("a"), version: 4, entry: Some(pod("a", 4)) }, at(1));
-    index.apply(WatchEvent::End, at(1));
-    assert!(!expectations.observe(&index, at(1)));
-    assert!(expectations.is_empty());
-    assert_eq!(view(&index, &expectations), [("a".to_owned(), 4, false)]);
-}
-
-#[test]
-fn a_recreated_name_is_another_pod() {
-    let (mut index, mut expectations) = (Index::default(), Expectations::default());
-    let named = |mut entry: PodEntry| {
-        Arc::make_mut(&mut entry.pod).name = "web-1".to_owned();
-        entry
-    };
-    index.apply(shows(named(pod("a", 1))), at(0));
-    expectations.gone(&key("a"), at(0));
-    expectations.present(named(pod("b", 7)), at(0));
-    assert_eq!(view(&index, &expectations), [("b".to_owned(), 7, false)]);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Creates pods in batches that double as long as all creates succeed (slow start).
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
@@ -47,26 +46,6 @@ impl Batches {
 }
 
 impl Reconciler<'_> {
-    /// The names of the known pods.
-    pub(super) fn pod_names(&self) -> BTreeSet<String> {
-        self.observation.pods.iter().map(|entry| entry.pod.name.clone()).collect()
-    }
-
-    /// Names for that many new pods of the set; adds them to `taken`.
-    pub(super) fn new_pod_names(
-        &self,
-        set: &SetEntry,
-        count: usize,
-        taken: &mut BTreeSet<String>,
-    ) -> Vec<String> {
-        let new = |taken: &mut BTreeSet<String>| {
-            let name = self.ctx.names.pod(&set.set.name, |name| taken.contains(name));
-            taken.insert(name.clone());
-            name
-        };
-        (0..count).map(|_| new(taken)).collect()
-    }
-
     /// Whether no pod of the set is there, so that the API server may refuse its template. The template of a
     /// plain Deployment is checked when it is stored, and that of an abort has run before.
     pub(super) fn is_first_of(&self, set: &SetEntry) -> bool {
@@ -97,8 +76,9 @@ impl Reconciler<'_> {
         }
     }
 
-    /// Creates pods with these names, in parallel.
-    pub(super) async fn create_batch(&self, set: &SetEntry, names: &[String], is_first: bool) -> Vec<Effect> {
+    /// Creates that many pods, in parallel.
+    pub(super) async fn create_batch(&self, set: &SetEntry, count: usize, is_first: bool) -> Vec<Effect> {
+        let names: Vec<String> = (0..count).map(|_| self.ctx.names.pod(&set.set.name)).collect();
         let template = &set.template();
         let requests: Vec<_> = names
             .iter()
@@ -114,19 +94,18 @@ impl Reconciler<'_> {
             effects.extend([Effect::NameTaken, Effect::LiveReadDue(LiveReadReason::Unknown)]);
         }
         let taken_before = self.taken > 0;
-        for (name, answer) in names.iter().zip(answers) {
+        for (name, answer) in names.into_iter().zip(answers) {
             match answer {
                 Ok(view) => {
                     effects.push(Effect::PodCreated(PodEntry::of(self.ctx.family, &view)));
                     match change_of(set, &view) {
                         Some(change) => effects.extend(altered(set.uid(), &format!("Pod {name}"), &change)),
-                        None => effects
-                            .push(Effect::PodAccepted { set: Arc::clone(set.uid()), name: name.clone() }),
+                        None => effects.push(Effect::PodAccepted { set: Arc::clone(set.uid()), name }),
                     }
                 }
                 Err(error) if error.is_already_there() && !taken_before => effects.push(Effect::DecideAgain),
                 Err(error) => {
-                    let message = without_name(&error.to_string(), name, &set.set.name);
+                    let message = without_name(&error.to_string(), &name, &set.set.name);
                     effects.push(create_failed(set, self.ctx.kinds.creating(), &error, message));
                 }
             }
@@ -136,7 +115,7 @@ impl Reconciler<'_> {
 
     /// Checks by a dry run whether a pod of this set comes back unchanged, after the last one did not.
     pub(super) async fn try_pod(&self, set: &SetEntry) -> Vec<Effect> {
-        let name = self.ctx.names.pod(&set.set.name, |_| false);
+        let name = self.ctx.names.pod(&set.set.name);
         let pod = new_pod(self.ctx.family, &set.set.name, set.uid(), &set.template(), &name, &self.namespace);
         match self.requests.create::<PodView>(&self.namespace, &pod, true).await {
             Ok(view) if change_of(set, &view).is_none() => {

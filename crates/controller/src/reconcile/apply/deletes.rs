@@ -1,53 +1,22 @@
 //! Deletes or evicts pods, each only in the state that the decision was made for.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::join_all;
-use jiff::Timestamp;
 use ordereddeployment_kubernetes::{ObjectVersion, RequestError};
-use ordereddeployment_planner::{DeleteGroup, FailureKind, Pod, Purpose, Target};
+use ordereddeployment_planner::{FailureKind, Pod, Purpose, Target};
 use tokio::time::Instant;
 
 use super::refusals::explain;
-use crate::cache::entry::{Entry, PodEntry};
+use crate::cache::entry::PodEntry;
 use crate::cache::expectations::Fact;
-use crate::reconcile::effect::word_for;
-use crate::reconcile::effect::{Effect, WriteFailure};
-use crate::reconcile::observation::Observation;
+use crate::reconcile::effect::{Effect, WriteFailure, word_for};
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::live::LiveReadReason;
 use ordereddeployment_wire::PodView;
 
 /// How often a delete is retried with a newer version, if nothing relevant to the decision changed.
 const RETRIES: usize = 5;
-
-/// The mean creation time of the remaining pods, if there are any.
-pub(super) struct Ages(Option<Timestamp>);
-
-impl Ages {
-    /// Of all pods except those of the group.
-    pub(super) fn of_rest(observation: &Observation, group: &DeleteGroup) -> Self {
-        let going: BTreeSet<&str> = group.targets.iter().map(|target| &**target.uid()).collect();
-        let stays = |entry: &&Arc<PodEntry>| !entry.pod.terminating && !going.contains(&**entry.uid());
-        let created: Vec<i64> = observation
-            .pods
-            .iter()
-            .filter(stays)
-            .filter_map(|entry| entry.pod.facts.created.map(Timestamp::as_second))
-            .collect();
-        let count = i64::try_from(created.len()).unwrap_or(i64::MAX);
-        let mean = created.iter().sum::<i64>().checked_div(count);
-        Self(mean.and_then(|mean| Timestamp::from_second(mean).ok()))
-    }
-
-    /// The age of that pod divided by the mean age of the remaining ones.
-    fn of(&self, pod: &Pod, now: Timestamp) -> Option<f64> {
-        let age = |since: Timestamp| now.duration_since(since).as_secs_f64();
-        let (own, theirs) = (age(pod.facts.created?), age(self.0?));
-        (own >= 0.0 && theirs > 0.0).then(|| own / theirs)
-    }
-}
 
 /// The result of one delete.
 #[derive(Debug)]
@@ -72,25 +41,14 @@ impl Reconciler<'_> {
     }
 
     /// Deletes these pods, in parallel.
-    pub(super) async fn delete_batch(
-        &self,
-        targets: &[&Target],
-        purpose: Purpose,
-        ages: &Ages,
-    ) -> Vec<Effect> {
+    pub(super) async fn delete_batch(&self, targets: &[&Target], purpose: Purpose) -> Vec<Effect> {
         let outcomes = join_all(targets.iter().map(|target| self.delete(target, purpose, false))).await;
         let outcomes = targets.iter().zip(outcomes);
-        outcomes.flat_map(|(target, outcome)| self.effects_of(target, purpose, outcome, ages)).collect()
+        outcomes.flat_map(|(target, outcome)| self.effects_of(target, purpose, outcome)).collect()
     }
 
     /// Evicts a pod, unless a recent refusal is still valid.
-    pub(super) async fn evict(
-        &self,
-        target: &Target,
-        purpose: Purpose,
-        ready: usize,
-        ages: &Ages,
-    ) -> Vec<Effect> {
+    pub(super) async fn evict(&self, target: &Target, purpose: Purpose, ready: usize) -> Vec<Effect> {
         if let Some(failure) = self.state.failures.refusal(target.uid(), ready, Instant::now()) {
             return vec![Effect::StillRefused(failure.clone())];
         }
@@ -102,7 +60,7 @@ impl Reconciler<'_> {
         let Some(refusal) = refusal else {
             let accepted = matches!(outcome, Outcome::Terminating | Outcome::Deleted | Outcome::Gone);
             let mut effects = if accepted { vec![Effect::Evicted] } else { Vec::new() };
-            effects.extend(self.effects_of(target, purpose, outcome, ages));
+            effects.extend(self.effects_of(target, purpose, outcome));
             return effects;
         };
         let entry = self.observation.pod(target.uid());
@@ -114,13 +72,12 @@ impl Reconciler<'_> {
         effects
     }
 
-    fn effects_of(&self, target: &Target, purpose: Purpose, outcome: Outcome, ages: &Ages) -> Vec<Effect> {
+    fn effects_of(&self, target: &Target, purpose: Purpose, outcome: Outcome) -> Vec<Effect> {
         match outcome {
             Outcome::Terminating | Outcome::Deleted => {
                 let terminating = matches!(outcome, Outcome::Terminating);
-                let age_ratio = ages.of(&target.pod, self.ctx.clock.now());
                 let entry = self.observation.pod(target.uid()).cloned();
-                vec![Effect::PodDeleted { target: target.clone(), purpose, entry, terminating, age_ratio }]
+                vec![Effect::PodDeleted { target: target.clone(), purpose, entry, terminating }]
             }
             Outcome::Gone => vec![Effect::Pod(Fact::Gone(self.key.sibling(Arc::clone(target.uid()))))],
             Outcome::Changed(fresh) => {

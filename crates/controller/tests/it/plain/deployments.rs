@@ -16,9 +16,9 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use ordereddeployment_sandbox::agents::{Cache, RETRY, burst, watch};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use sizes::{Change, Sets, changes};
+use sizes::{DESIRED, Sets, changes};
 
 const HASH: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -72,22 +72,18 @@ async fn sync(client: &Client, deployment: &Deployment, all: &Cache<ReplicaSet>)
         // The watch delivers the newer version.
         return api.patch(&set.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await.map(drop);
     }
-    for change in changes(deployment, &sets) {
-        match change {
-            Change::Create { size, annotations } => {
-                let set = new_set(deployment, number, size, &annotations);
-                api.create(&PostParams::default(), &set).await?;
-            }
-            Change::Resize { set, size, annotations } => {
-                let patch = json!({
-                    // Requires the version that was read.
-                    "metadata": {"resourceVersion": set.metadata.resource_version,
-                    "annotations": annotations},
-                    "spec": {"replicas": size},
-                });
-                api.patch(&set.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
-            }
-        }
+    let desired = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1).to_string();
+    for (set, size) in changes(deployment, &sets) {
+        let Some(set) = set else {
+            api.create(&PostParams::default(), &new_set(deployment, number, size, desired.clone())).await?;
+            continue;
+        };
+        let patch = json!({
+            // Requires the version that was read.
+            "metadata": {"resourceVersion": set.metadata.resource_version, "annotations": {DESIRED: desired}},
+            "spec": {"replicas": size},
+        });
+        api.patch(&set.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
     }
     report(client, deployment, &sets, number).await
 }
@@ -125,12 +121,7 @@ fn revision(set: &ReplicaSet) -> i64 {
     set.annotations().get(REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-fn new_set(
-    deployment: &Deployment,
-    number: i64,
-    size: i64,
-    annotations: &std::collections::BTreeMap<&str, String>,
-) -> ReplicaSet {
+fn new_set(deployment: &Deployment, number: i64, size: i64, desired: String) -> ReplicaSet {
     let spec = deployment.spec.clone().unwrap_or_default();
     let hash = hash(&spec.template);
     let mut template = spec.template;
@@ -143,8 +134,8 @@ fn new_set(
     set.metadata.name = Some(format!("{}-{hash}", deployment.name_any()));
     set.metadata.namespace = deployment.namespace();
     set.metadata.labels = Some(labels);
-    let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
-    set.metadata.annotations = Some(annotations.chain([(REVISION.to_owned(), number.to_string())]).collect());
+    let annotations = [(DESIRED.to_owned(), desired), (REVISION.to_owned(), number.to_string())];
+    set.metadata.annotations = Some(annotations.into());
     set.metadata.owner_references = deployment.controller_owner_ref(&()).map(|mut owner| {
         owner.block_owner_deletion = Some(true);
         vec![owner]
@@ -179,20 +170,16 @@ async fn report(client: &Client, deployment: &Deployment, sets: &Sets<'_>, numbe
     let total = |number: fn(&ReplicaSet) -> i64| sets.all().map(number).sum::<i64>();
     let updated = sets.new.map_or(0, sizes::pods);
     let available = total(sizes::available);
-    let old = deployment.status.clone().unwrap_or_default();
     let wanted = json!({
         "observedGeneration": deployment.metadata.generation,
         "replicas": total(sizes::pods), "updatedReplicas": updated, "readyReplicas": total(sizes::ready),
         "availableReplicas": available, "unavailableReplicas": (total(sizes::size) - available).max(0),
     });
-    let known = json!({
-        "observedGeneration": old.observed_generation,
-        "replicas": old.replicas.unwrap_or(0), "updatedReplicas": old.updated_replicas.unwrap_or(0),
-        "readyReplicas": old.ready_replicas.unwrap_or(0),
-            "availableReplicas": old.available_replicas.unwrap_or(0),
-        "unavailableReplicas": old.unavailable_replicas.unwrap_or(0),
-    });
-    if wanted == known {
+    let known = json!(deployment.status);
+    // 0 is absent.
+    let is_known =
+        |(key, value): (&String, &Value)| known[key].as_i64().unwrap_or(0) == value.as_i64().unwrap_or(0);
+    if wanted.as_object().unwrap().iter().all(is_known) {
         return Ok(());
     }
     let patch =
