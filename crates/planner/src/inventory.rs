@@ -176,7 +176,7 @@ impl<'a> Inventory<'a> {
         let snapshot = self.snapshot;
         let by_uid: HashMap<&str, usize, FxBuildHasher> =
             snapshot.sets.iter().zip(0..).map(|(set, at)| (&*set.uid, at)).collect();
-        let mut pods = Pods::new(Some(snapshot.now)).with_room_for(snapshot.pods.len());
+        let mut pods = Pods::new(snapshot.now).with_room_for(snapshot.pods.len());
         if is_set_without_owner(snapshot) {
             pods = pods.without_ranks();
         }

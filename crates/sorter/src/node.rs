@@ -1,10 +1,8 @@
 //! Node rules: the priority or the cost that a pod gets from its node. This module reads no nodes:
-//! [`missing_nodes`] tells the caller which ones to read.
+//! [`Pods::missing_nodes`](crate::Pods::missing_nodes) tells which ones to read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-use crate::Facts;
 
 /// One requirement on a node's labels, as in a label selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,24 +108,6 @@ pub struct NodeFacts {
 /// missing key is a node that was not read yet.
 pub type Nodes = BTreeMap<Arc<str>, Option<NodeFacts>>;
 
-/// The nodes that a rule needs for one of these pods and that are not known yet.
-///
-/// Empty if no rule reads a node. A pod needs no node if its own annotations override everything that a rule
-/// could grant.
-pub fn missing_nodes<'a>(
-    pods: impl IntoIterator<Item = &'a Facts>,
-    rules: &[NodeRule],
-    nodes: &Nodes,
-) -> BTreeSet<Arc<str>> {
-    let wanted = Wanted::of(rules);
-    pods.into_iter()
-        .filter(|pod| wanted.is_for(pod.priority.is_some(), pod.cost.is_some()))
-        .filter_map(|pod| pod.node.as_ref())
-        .filter(|name| !nodes.contains_key(*name))
-        .cloned()
-        .collect()
-}
-
 /// What rules could grant to pods by their nodes.
 pub(crate) struct Wanted {
     priority: bool,
@@ -152,8 +132,10 @@ impl Wanted {
     }
 }
 
-/// The first rule that matches the pods on this node, or those without a node.
-pub(crate) fn matching_on(node: Option<&Arc<str>>, rules: &[NodeRule], nodes: &Nodes) -> Option<usize> {
+/// The index of the first rule that matches the pods on this node, or those without a node. Only this rule
+/// applies, even if the pod's own annotation overrides its grant.
+#[must_use]
+pub fn matching_rule(node: Option<&Arc<str>>, rules: &[NodeRule], nodes: &Nodes) -> Option<usize> {
     match node {
         None => rules.iter().position(NodeRule::matches_unassigned),
         Some(name) => {
@@ -166,5 +148,5 @@ pub(crate) fn matching_on(node: Option<&Arc<str>>, rules: &[NodeRule], nodes: &N
 
 /// What the first matching rule grants to the pods on this node, or to those without a node.
 pub(crate) fn grant_on(node: Option<&Arc<str>>, rules: &[NodeRule], nodes: &Nodes) -> Option<Grant> {
-    matching_on(node, rules, nodes).and_then(|at| rules.get(at)).map(|rule| rule.grant)
+    matching_rule(node, rules, nodes).and_then(|at| rules.get(at)).map(|rule| rule.grant)
 }

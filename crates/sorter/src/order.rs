@@ -3,7 +3,6 @@
 //!
 //! It gives the order of the keys, and makes no key before it is asked for one.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -12,13 +11,13 @@ use rustc_hash::FxBuildHasher;
 
 use crate::key::{cost_with, priority_with};
 use crate::node::{Wanted, grant_on};
-use crate::packed::{Field, LOWER, Packed, UPPER, exact_creation_time, exact_ready_time};
+use crate::packed::{FIELDS, Field, Packed};
 use crate::{Facts, Key, NodeRule, Nodes};
 
 /// Active pods, to be ordered.
 #[derive(Debug)]
 pub struct Pods<'a> {
-    now: Option<Timestamp>,
+    now: Timestamp,
     /// Whether pods on the same node count.
     ranked: bool,
     rows: Vec<Row<'a>>,
@@ -51,9 +50,9 @@ struct NodePods<'a> {
 }
 
 impl<'a> Pods<'a> {
-    /// No pods yet, in the order as of that time; see [`Context::now`](crate::Context::now).
+    /// No pods yet, in the order as of that time: the buckets of rules 6 and 8 depend on it.
     #[must_use]
-    pub fn new(now: Option<Timestamp>) -> Self {
+    pub fn new(now: Timestamp) -> Self {
         let nodes = vec![NodePods::default()];
         Self { now, ranked: true, rows: Vec::new(), nodes, by_name: HashMap::default() }
     }
@@ -105,8 +104,10 @@ impl<'a> Pods<'a> {
         at
     }
 
-    /// The nodes that a rule needs for one of these pods and that are not known yet; see
-    /// [`missing_nodes`](crate::missing_nodes).
+    /// The nodes that a rule needs for one of these pods and that are not known yet.
+    ///
+    /// Empty if no rule reads a node. A pod needs no node if its own annotations override everything that a
+    /// rule could grant.
     #[must_use]
     pub fn missing_nodes(&self, rules: &[NodeRule], known: &Nodes) -> BTreeSet<Arc<str>> {
         let wanted = Wanted::of(rules);
@@ -117,26 +118,19 @@ impl<'a> Pods<'a> {
 
     /// All of them in their order, with these node rules and known nodes.
     #[must_use]
-    pub fn order(self, rules: &[NodeRule], nodes: &Nodes) -> Order<'a> {
-        let count = self.rows.len();
-        self.first(count, rules, nodes)
-    }
-
-    /// The first ones in their order, so many; the rest is not sorted.
-    #[must_use]
-    pub fn first(mut self, count: usize, rules: &[NodeRule], nodes: &Nodes) -> Order<'a> {
+    pub fn order(mut self, rules: &[NodeRule], nodes: &Nodes) -> Order<'a> {
         let differing = self.rank_and_grant(rules, nodes);
-        let Self { now, rows, .. } = self;
-        let fits = now.is_some() && rows.len() > FEW && u32::try_from(rows.len()).is_ok();
+        let rows = self.rows;
+        let fits = rows.len() > FEW && u32::try_from(rows.len()).is_ok();
         let squeezed = if fits { Squeezed::of(&rows, &differing) } else { None };
         let indices = if let Some(squeezed) = squeezed {
-            squeezed.first(count, &rows)
+            squeezed.order(&rows)
         } else {
             let mut indices: Vec<usize> = (0..rows.len()).collect();
-            sort_first(&mut indices, count, |one, other| rows[*one].compare(&rows[*other], now));
+            indices.sort_unstable_by_key(|index| (rows[*index].packed, &rows[*index].pod.uid));
             indices
         };
-        Order { now, rows, indices }
+        Order { rows, indices }
     }
 
     /// Completes the numbers of each pod. Returns the bits in which they differ.
@@ -155,19 +149,6 @@ impl<'a> Pods<'a> {
             differing = differing.or(row.packed.differing(*first));
         }
         differing
-    }
-}
-
-impl Row<'_> {
-    /// The order of the keys.
-    fn compare(&self, other: &Self, now: Option<Timestamp>) -> Ordering {
-        let ((upper, lower), (other_upper, other_lower)) = (self.packed.halves(), other.packed.halves());
-        upper
-            .cmp(&other_upper)
-            .then_with(|| exact_ready_time(self.pod, now).cmp(&exact_ready_time(other.pod, now)))
-            .then_with(|| lower.cmp(&other_lower))
-            .then_with(|| exact_creation_time(self.pod, now).cmp(&exact_creation_time(other.pod, now)))
-            .then_with(|| self.pod.uid.cmp(&other.pod.uid))
     }
 }
 
@@ -217,32 +198,20 @@ const INDEX_BITS: u32 = u32::BITS;
 impl Squeezed {
     /// `None` if they leave less than half of an integer for the UID and the index.
     fn of(rows: &[Row<'_>], differing: &Packed) -> Option<Self> {
-        let fields = UPPER.into_iter().chain(LOWER);
+        let fields = FIELDS.into_iter();
         let fields: Vec<_> = fields.filter_map(|field| Narrow::of(field, differing, rows)).collect();
         let bits = fields.iter().map(|narrow| narrow.bits).sum();
         (bits <= u64::BITS).then_some(Self { fields, bits })
     }
 
-    /// The indices of the first rows, so many, in their order.
-    fn first(&self, count: usize, rows: &[Row<'_>]) -> Vec<usize> {
+    /// The indices of the rows in their order.
+    fn order(&self, rows: &[Row<'_>]) -> Vec<usize> {
         let mut integers: Vec<u128> = (0..).zip(rows).map(|(index, row)| self.integer(row, index)).collect();
-        if count < integers.len() {
-            if count == 0 {
-                return Vec::new();
-            }
-            let (_, last, rest) = integers.select_nth_unstable(count - 1);
-            // Their UIDs decide.
-            let last = *last;
-            let ties: Vec<u128> = rest.iter().copied().filter(|other| is_tie(last, *other)).collect();
-            integers.truncate(count);
-            integers.extend(ties);
-        }
         integers.sort_unstable();
         let index = |integer: u128| usize::try_from(integer & u128::from(u32::MAX)).unwrap_or_default();
         for ties in integers.chunk_by_mut(|one, other| is_tie(*one, *other)).filter(|ties| ties.len() > 1) {
             ties.sort_unstable_by(|one, other| rows[index(*one)].pod.uid.cmp(&rows[index(*other)].pod.uid));
         }
-        integers.truncate(count);
         integers.into_iter().map(index).collect()
     }
 
@@ -263,17 +232,6 @@ fn is_tie(one: u128, other: u128) -> bool {
     (one ^ other) >> INDEX_BITS == 0
 }
 
-/// Sorts the first ones, so many, and drops the others.
-fn sort_first<T>(items: &mut Vec<T>, count: usize, compare: impl Fn(&T, &T) -> Ordering) {
-    if count < items.len() {
-        if count > 0 {
-            items.select_nth_unstable_by(count - 1, &compare);
-        }
-        items.truncate(count);
-    }
-    items.sort_unstable_by(compare);
-}
-
 /// The first 8 bytes as a number that is ordered as they are.
 fn first_bytes(uid: &str) -> u64 {
     let uid = uid.as_bytes();
@@ -290,7 +248,6 @@ fn first_bytes(uid: &str) -> u64 {
 /// Pods in their order.
 #[derive(Debug, Default)]
 pub struct Order<'a> {
-    now: Option<Timestamp>,
     rows: Vec<Row<'a>>,
     indices: Vec<usize>,
 }
@@ -312,6 +269,6 @@ impl Order<'_> {
     #[must_use]
     pub fn key(&self, index: usize) -> Key {
         let row = &self.rows[index];
-        Key::new(row.pod, row.packed, self.now)
+        Key { packed: row.packed, uid: Arc::clone(&row.pod.uid) }
     }
 }

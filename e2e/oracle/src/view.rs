@@ -81,7 +81,7 @@ impl<'a> View<'a> {
             .map(|pod| &**pod)
             .collect();
         let rules = spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
-        let mut ordered = Pods::new(Some(snapshot.now));
+        let mut ordered = Pods::new(snapshot.now);
         for pod in &pods {
             ordered.add(&pod.facts);
         }
