@@ -301,6 +301,11 @@ impl<'a> Inventory<'a> {
             && from.is_none_or(|from| from.revision <= own || self.is_kept(&from.template_hash))
     }
 
+    /// The name of the object.
+    pub(crate) fn name(&self) -> &'a str {
+        self.snapshot.deployment.metadata.name.as_deref().unwrap_or_default()
+    }
+
     /// Whether no set of another template exists.
     pub(crate) fn is_only_set(&self) -> bool {
         self.usable_sets().all(|set| self.is_current_set(&set.uid))

@@ -16,7 +16,7 @@ use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{
     DeclaredPausePoint, OrderedDeploymentSpec, PausePoint, ProgressDeadlineAction, Strategy,
 };
-use ordereddeployment_planner::{Pod, Point};
+use ordereddeployment_planner::{Failed, Pod, Point, whole_seconds};
 use serde_json::{Value, json};
 
 use crate::model::{Cluster, Compares};
@@ -195,6 +195,16 @@ impl Cluster {
                 let now = self.now;
                 self.each(pods, |pod| (pod.facts.ready, pod.facts.ready_since) = (true, Some(now)));
             }
+            ["fail", ref pods @ ..] => {
+                // The kubelet fails it now.
+                let at = whole_seconds(self.now);
+                let (reason, message) = ("OutOfcpu".into(), "Node didn't have enough".into());
+                let failed = Failed { at, seen: at, reason, message };
+                self.each(pods, |pod| {
+                    (pod.finished, pod.facts.ready) = (true, false);
+                    pod.failed = Some(Box::new(failed.clone()));
+                });
+            }
             ["unready", ref pods @ ..] => self.each(pods, |pod| pod.facts.ready = false),
             ["priorities", ref all @ ..] => {
                 let all: Vec<i32> = all.iter().map(|text| text.parse().unwrap()).collect();
@@ -210,6 +220,7 @@ impl Cluster {
                 self.each(pods, |pod| pod.facts.node.clone_from(&node));
             }
             ["mark", side, ref pods @ ..] => self.mark(side, pods),
+            ["unmark", ref pods @ ..] => self.each(pods, |pod| pod.point = Point::None),
             [image, "nodes", ref nodes @ ..] => self.place(image, nodes),
             _ => return false,
         }
@@ -329,8 +340,8 @@ impl Cluster {
                 "aborted" => status.aborted.is_some(),
                 "unaborted" => status.aborted.is_none(),
                 "held" => status.hold.is_some(),
+                "sound" => status.condition(condition::REPLICA_FAILURE).is_none(),
                 "free" => status.hold.is_none(),
-                "unsuspended" => status.rollout.is_none_or(|rollout| rollout.suspended.is_none()),
                 _ => panic!("no fact: {fact}"),
             };
         };

@@ -16,7 +16,7 @@ use ordereddeployment_sorter::{NodeFacts, Phase};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::play::histories;
+use crate::play::{histories, points_of};
 
 struct Cluster {
     simulated: SimulatedCluster,
@@ -182,11 +182,6 @@ impl Cluster {
         self.names(set).len()
     }
 
-    fn point(&mut self, place: usize, side: PausePoint) -> String {
-        self.pod(place).point = Point::At { side, duration: Ok(None) };
-        self.pod(place).name.clone()
-    }
-
     /// Descending priorities in the order of creation.
     fn prioritize(&mut self) {
         for (place, pod) in self.simulated.pods.iter_mut().enumerate() {
@@ -277,8 +272,15 @@ impl Cluster {
             }
             ["image", image] => self.roll_out(image),
             ["template", image] => self.set_template(image),
-            ["mark", "before", place] => self.marked = self.point(at(place), PausePoint::Before),
-            ["mark", "after", place] => self.marked = self.point(at(place), PausePoint::After),
+            ["mark", side, place, ref duration @ ..] => {
+                let side = if side == "after" { PausePoint::After } else { PausePoint::Before };
+                let seconds = duration.last().map(|seconds| Duration::from_secs(seconds.parse().unwrap()));
+                self.pod(at(place)).point = Point::At { side, duration: Ok(seconds) };
+                self.marked = self.pod(at(place)).name.clone();
+            }
+            ["wait", seconds] => {
+                self.simulated.now += SignedDuration::from_secs(seconds.parse().unwrap());
+            }
             ["unmark", place] => self.pod(at(place)).point = Point::None,
             ["unready", place] => self.pod(at(place)).facts.ready = false,
             ["pause"] => self.simulated.edit(|spec| spec.paused = true),
@@ -547,23 +549,12 @@ fn scaling_goes_on_while_paused_and_the_held_pod_goes_last() {
 
 #[test]
 fn a_duration_ends_the_pause_and_a_removed_annotation_too() {
-    for ends_by_time in [true, false] {
+    for end in ["wait 61, rest", "unmark #0"] {
         let mut cluster = rollout();
-        cluster.pod(0).point =
-            Point::At { side: PausePoint::Before, duration: Ok(Some(Duration::from_secs(60))) };
-        cluster.size("web-v1", 9);
-        cluster.rest();
-        assert!(cluster.is_paused());
+        cluster.play("mark before #0 for 60, size v1 9 => paused");
         cluster.live = false;
-        if ends_by_time {
-            cluster.simulated.now += SignedDuration::from_secs(61);
-        } else {
-            cluster.pod(0).point = Point::None;
-        }
-        cluster.rest();
+        cluster.play(end).play("=> unpaused deleted=1");
         assert!(cluster.live, "read live before a hold ends by itself");
-        assert!(!cluster.is_paused());
-        assert_eq!(cluster.deleted.len(), 1);
     }
 }
 
@@ -583,16 +574,14 @@ fn a_point_follows_the_edited_side_of_its_pod() {
 #[test]
 fn an_edited_duration_changes_the_end() {
     let mut cluster = rollout();
-    cluster.point(0, PausePoint::Before);
-    cluster.size("web-v1", 9);
-    cluster.rest();
-    let hold = |cluster: &Cluster| cluster.simulated.deployment.stored_status().hold.clone().unwrap();
-    assert_eq!(hold(&cluster).until, None);
-    cluster.pod(0).point =
-        Point::At { side: PausePoint::Before, duration: Ok(Some(Duration::from_secs(600))) };
-    cluster.rest();
-    let since = hold(&cluster).since.0;
-    assert_eq!(hold(&cluster).until.unwrap().0.duration_since(since), SignedDuration::from_secs(600));
+    let until = |cluster: &Cluster| {
+        let hold = cluster.simulated.deployment.stored_status().hold.clone().unwrap();
+        hold.until.map(|until| until.0.duration_since(hold.since.0).as_secs())
+    };
+    cluster.play("mark before #0, size v1 9");
+    assert_eq!(until(&cluster), None);
+    cluster.play("mark before #0 for 600");
+    assert_eq!(until(&cluster), Some(600));
 }
 
 #[test]
@@ -606,25 +595,18 @@ fn a_deployment_that_a_user_paused_waits_at_the_point_without_a_hold() {
 
 #[test]
 fn declared_points_pause_before_a_priority_and_before_nodes() {
-    let points = [
-        (json!([{"name": "rest", "beforePriority": 97}]), 3),
-        (json!([{"name": "pool", "beforeNodes": {"matchLabels": {"pool": "n1"}}}]), 1),
-        (json!([{"name": "pools", "betweenNodeGroups": "pool"}]), 1),
-    ];
-    for (point, ahead) in points {
+    for (point, ahead) in [
+        ("rest before priority 97", 3),
+        ("pool before pool n1", 1),
+        ("pools between pool", 1),
+    ] {
         let mut strategy = rolling();
-        strategy["pausePoints"] = point.clone();
-        let mut cluster = Cluster::new(10, &strategy);
-        cluster.prioritize();
-        cluster.roll_out("v2");
-        cluster.size("web-v1", 5);
-        cluster.rest();
+        strategy["pausePoints"] = points_of(point);
+        let mut cluster = prioritized(10, &strategy);
+        cluster.play("image v2, size v1 5 => paused");
         assert_eq!(cluster.deleted.len(), ahead, "{point}");
-        assert!(cluster.is_paused(), "{point}");
-        cluster.resume();
-        cluster.rest();
-        let left = if ahead == 3 { 5 } else { cluster.count("web-v1") };
-        assert_eq!(cluster.count("web-v1"), left, "{point}");
+        cluster.play("resume");
+        assert!(ahead < 3 || cluster.count("web-v1") == 5, "{point}");
     }
 }
 
@@ -636,34 +618,16 @@ fn declared_points_that_cannot_be_used_pause_the_rollout_until_they_are_correcte
         annotations.insert(annotation::PAUSE_POINTS.to_owned(), text.to_owned());
     };
     for text in ["[{", r#"[{"name": "a", "beforePriority": 1}, {"name": "a", "beforePriority": 0}]"#] {
-        let mut cluster = rollout();
-        annotate(&mut cluster, text);
-        cluster.size("web-v1", 7);
-        cluster.rest();
-        assert_eq!((cluster.count("web-v1"), cluster.is_paused()), (10, true), "{text}");
-        assert_eq!(cluster.simulated.deployment.stored_status().hold.as_ref().unwrap().id, "pausePoints@2");
-        // Care goes on: what is lost comes back, and scaling is carried out.
-        cluster.simulated.pods.pop();
-        cluster.size("web-v1", 10);
-        cluster.rest();
-        assert_eq!(cluster.count("web-v1"), 10);
-        cluster.size("web-v1", 7);
-        let mut corrected = cluster;
         let mut resumed = rollout();
         annotate(&mut resumed, text);
-        resumed.size("web-v1", 7);
-        resumed.rest();
+        resumed.play("size v1 7 => v1=10 paused");
+        assert_eq!(resumed.simulated.deployment.stored_status().hold.as_ref().unwrap().id, "pausePoints@2");
+        // Care goes on: what is lost comes back, and scaling is carried out.
+        resumed.play("lose last, size v1 10 => v1=10\n size v1 7, unseen");
+        let mut corrected = resumed.copy();
         annotate(&mut corrected, "[]");
-        corrected.rest();
-        resumed.resume();
-        resumed.rest();
-        for cluster in [corrected, resumed] {
-            assert_eq!(
-                (cluster.count("web-v1"), cluster.hold(), cluster.is_paused()),
-                (7, None, false),
-                "{text}"
-            );
-        }
+        corrected.play("rest => v1=7 free unpaused");
+        resumed.play("resume => v1=7 free unpaused");
     }
 }
 
@@ -759,54 +723,6 @@ fn check(snapshot: &Snapshot, decision: &Decision) {
             }
         }
     }
-}
-
-/// Every state of a rollout of three pods: priorities, pause points, sizes, updated pods, `spec.paused`.
-#[test]
-fn every_decision_about_a_small_rollout_keeps_the_order_the_sizes_and_the_pause_points() {
-    let points = [
-        Point::None,
-        Point::At { side: PausePoint::Before, duration: Ok(None) },
-        Point::At { side: PausePoint::After, duration: Ok(None) },
-    ];
-    let (mut acts, mut holds) = (0, 0);
-    for updated in 0..=2 {
-        let mut start = Cluster::new(3, &rolling());
-        start.roll_out("v2");
-        start.size("web-v2", updated);
-        start.rest();
-        for state in 0..8 * 27 * 4 * 4 * 2_usize {
-            let mut rest = state;
-            let mut next = |count: usize| {
-                let found = rest % count;
-                rest /= count;
-                found
-            };
-            let mut simulated = start.simulated.clone();
-            for pod in simulated.pods.iter_mut().take(3) {
-                pod.facts.priority = Some(i32::try_from(next(2)).unwrap());
-                pod.point = points[next(3)].clone();
-            }
-            let sizes = [next(4), next(4)];
-            let paused = next(2) == 1;
-            simulated.edit(|spec| spec.paused = paused);
-            let mut cluster = Cluster::of(simulated);
-            for (name, size) in ["web-v1", "web-v2"].into_iter().zip(sizes) {
-                cluster.size(name, i32::try_from(size).unwrap());
-            }
-            for _ in 0..4 {
-                let snapshot = cluster.snapshot();
-                let decision = decide_sets(&snapshot);
-                check(&snapshot, &decision);
-                acts += usize::from(matches!(decision, Decision::Act(_)));
-                if !cluster.step() {
-                    break;
-                }
-            }
-            holds += usize::from(cluster.hold().is_some());
-        }
-    }
-    assert!(acts > 0 && holds > 0, "{acts} decisions and {holds} pauses were checked");
 }
 
 proptest! {

@@ -1,19 +1,23 @@
 //! Random clusters: the oracle checks every step, and without further interference the cluster settles.
+//! Somebody may spell the template differently, and write the status. `PROPTEST_CASES` sets the number of
+//! cases.
 
 use std::time::Duration;
 
 use ordereddeployment_api::{
-    OrderedDeploymentSpec, PausePoint, ProgressDeadlineAction, StrategyType, template_hash,
+    OrderedDeploymentSpec, OrderedDeploymentStatus, PausePoint, ProgressDeadlineAction, StrategyType,
+    template_hash,
 };
 use ordereddeployment_planner::{Failed, Malformed, Point, whole_seconds};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::model::Cluster;
+use crate::extremes::{config, counts, forged, status};
+use crate::model::{Cluster, Compares};
 
 /// An event from outside.
 #[derive(Clone, Debug)]
-pub(crate) enum Happening {
+enum Happening {
     Step,
     Tick(i64),
     Image(u8),
@@ -42,6 +46,16 @@ pub(crate) enum Happening {
     Restart,
     Quota(Option<usize>),
     Breaks(Option<usize>),
+    /// The same template is spelled differently.
+    Respell(u32),
+    /// The API server compares no templates for a while.
+    Silence(bool),
+    /// The sets lose the spellings that they know.
+    Forget,
+    /// Somebody replaces the status, or these fields of it: the bits say which.
+    Forge(Value, Option<u32>),
+    /// Somebody writes a status of before.
+    Restore(usize),
 }
 
 fn point() -> impl Strategy<Value = Point> {
@@ -124,7 +138,7 @@ fn bounds() -> impl Strategy<Value = (Value, Value)> {
     })
 }
 
-pub(crate) fn happening() -> impl Strategy<Value = Happening> {
+fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
         30 => Just(Happening::Step),
         10 => (1i64..5).prop_map(Happening::Tick),
@@ -155,6 +169,12 @@ pub(crate) fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(Happening::Restart),
         1 => proptest::option::of(0usize..20).prop_map(Happening::Quota),
         1 => proptest::option::of(1usize..6).prop_map(Happening::Breaks),
+        2 => (0u32..12).prop_map(Happening::Respell),
+        1 => prop::bool::weighted(0.3).prop_map(Happening::Silence),
+        1 => Just(Happening::Forget),
+        6 => (status(), proptest::option::weighted(0.75, any::<u32>()))
+            .prop_map(|(status, bits)| Happening::Forge(status, bits)),
+        2 => any::<usize>().prop_map(Happening::Restore),
     ]
 }
 
@@ -177,7 +197,7 @@ fn deletion_order() -> impl Strategy<Value = Value> {
     })
 }
 
-pub(crate) fn spec() -> impl Strategy<Value = Value> {
+fn spec() -> impl Strategy<Value = Value> {
     let points = proptest::option::of(declared());
     let rest = (prop::bool::weighted(0.15), deletion_order(), prop::bool::weighted(0.2), 0i32..3, points);
     (0i32..15, bounds(), rest).prop_map(
@@ -203,7 +223,7 @@ pub(crate) fn spec() -> impl Strategy<Value = Value> {
     )
 }
 
-pub(crate) fn apply(cluster: &mut Cluster, happening: Happening) {
+fn apply(cluster: &mut Cluster, happening: Happening, before: &[Option<OrderedDeploymentStatus>]) {
     let count = cluster.active().count();
     let at = |index: usize| (count > 0).then(|| index % count.max(1));
     match happening {
@@ -301,6 +321,21 @@ pub(crate) fn apply(cluster: &mut Cluster, happening: Happening) {
         Happening::Restart => cluster.restart(),
         Happening::Quota(quota) => cluster.quota = quota,
         Happening::Breaks(after) => cluster.breaks_after = after,
+        Happening::Respell(how) if cluster.compares.is_some() => cluster.respell(how),
+        Happening::Silence(silent) if cluster.compares.is_some() => cluster.silence(silent),
+        Happening::Forget => cluster.sets.iter_mut().for_each(|set| set.equal_templates.clear()),
+        Happening::Forge(value, bits) if cluster.forged => {
+            let forged = forged(cluster, &value);
+            let mixed = bits.and_then(|bits| {
+                let own = serde_json::to_value(cluster.status()).unwrap();
+                serde_json::from_value(mixed(own, &serde_json::to_value(&forged).unwrap(), bits)).ok()
+            });
+            cluster.deployment.status = Some(mixed.unwrap_or(forged));
+        }
+        Happening::Restore(at) if cluster.forged => {
+            cluster.deployment.status.clone_from(&before[at % before.len()]);
+        }
+        Happening::Respell(_) | Happening::Silence(_) | Happening::Forge(..) | Happening::Restore(_) => {}
     }
 }
 
@@ -324,7 +359,7 @@ fn request(cluster: &mut Cluster, happening: &Happening) {
 }
 
 /// Ends the interference: pods become ready, and every hold is resumed.
-pub(crate) fn finish(cluster: &mut Cluster, when_asked: bool) {
+fn finish(cluster: &mut Cluster, when_asked: bool) {
     cluster.edit(|spec| {
         spec.paused = false;
         if !ordereddeployment_api::validate(spec).is_empty() {
@@ -333,6 +368,9 @@ pub(crate) fn finish(cluster: &mut Cluster, when_asked: bool) {
         spec.progress_deadline_action = ProgressDeadlineAction::Continue;
     });
     cluster.quota = None;
+    if cluster.compares.is_some() {
+        cluster.silence(false);
+    }
     if !when_asked {
         // Replacements of failed pods have waited long enough; with requeue times the planner asks for them.
         cluster.tick(300);
@@ -363,29 +401,47 @@ pub(crate) fn finish(cluster: &mut Cluster, when_asked: bool) {
     }
 }
 
-/// `PROPTEST_CASES` sets the number of cases, as everywhere; by default there are fewer.
-fn config() -> ProptestConfig {
-    let cases = std::env::var_os("PROPTEST_CASES").is_none().then_some(600);
-    let default = ProptestConfig { max_shrink_iters: 20_000, ..ProptestConfig::default() };
-    ProptestConfig { cases: cases.unwrap_or(default.cases), ..default }
+/// The status with some of these fields; one field in two where it is an object.
+fn mixed(status: Value, forged: &Value, bits: u32) -> Value {
+    let (Value::Object(mut status), Value::Object(forged)) = (status, forged) else { return forged.clone() };
+    for (at, (key, value)) in forged.iter().enumerate() {
+        if bits.rotate_right(u32::try_from(at).unwrap()) & 1 == 0 {
+            continue;
+        }
+        let own = status.remove(key).filter(Value::is_object);
+        let value = match own {
+            Some(own) if value.is_object() => mixed(own, value, bits.rotate_right(7)),
+            _ => value.clone(),
+        };
+        status.insert(key.clone(), value);
+    }
+    Value::Object(status)
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(config(700))]
 
     #[test]
     fn every_step_keeps_the_contract_and_the_cluster_settles_without_interference(
         spec in spec(),
         happenings in proptest::collection::vec(happening(), 0..80),
+        compares in prop::bool::weighted(0.2),
+        forges in prop::bool::weighted(0.4),
         when_asked in any::<bool>(),
     ) {
         let mut cluster = Cluster::new(&spec);
+        cluster.compares = compares.then(Compares::default);
+        cluster.forged = forges;
+        let mut before = Vec::new();
         for happening in happenings {
-            apply(&mut cluster, happening);
+            before.push(cluster.deployment.status.clone());
+            apply(&mut cluster, happening, &before);
         }
-        finish(&mut cluster, when_asked);
+        finish(&mut cluster, when_asked && !forges);
         prop_assert!(cluster.is_complete(), "{:#?}", cluster.status());
         prop_assert_eq!(cluster.active().count(), usize::try_from(cluster.deployment.spec.replicas).unwrap());
+        prop_assert!(counts(&cluster.status()).into_iter().all(|count| count >= 0));
+        prop_assert!(!cluster.status().limit(), "{:#?}", cluster.status());
         let steps = cluster.steps;
         cluster.rest();
         prop_assert_eq!(cluster.steps, steps + 1, "at rest nothing is written");
