@@ -124,11 +124,7 @@ fn gone(inventory: &Inventory<'_>) -> Option<CompleteRevision> {
 /// What a rollout that begins now keeps of the revision that it replaces.
 pub(crate) fn begun_from(inventory: &Inventory<'_>, from: CompleteRevision) -> CompleteRevision {
     let unavailable = if inventory.recreate() { 0 } else { inventory.spec.max_unavailable() };
-    CompleteRevision {
-        replicas: last_replicas(inventory),
-        max_unavailable: narrow(unavailable),
-        ..from
-    }
+    CompleteRevision { replicas: last_replicas(inventory), max_unavailable: narrow(unavailable), ..from }
 }
 
 /// The number of replicas of the last decision: of the status, which is written at rest, or as published, if

@@ -15,7 +15,7 @@ use ordereddeployment_sorter::{self as sorter, NodeFacts, Order, Pods, Why};
 use rustc_hash::FxBuildHasher;
 
 use crate::backoff::Backoff;
-use crate::node_rules::{points_need_nodes, rules_of};
+use crate::node_rules::{node_rules, points_need_nodes};
 use crate::revision::Revision;
 use crate::{Pod, Point, Set, Snapshot, served};
 
@@ -242,13 +242,13 @@ impl<'a> Inventory<'a> {
             });
         }
         self.backoff = Backoff::of_failed(failed, snapshot.now);
-        let rules = rules_of(self.spec);
-        self.missing_nodes = pods.missing_nodes(&rules, &snapshot.nodes);
+        let rules = node_rules(self.spec);
+        self.missing_nodes = pods.missing_nodes(rules, &snapshot.nodes);
         if !self.aborts() && points_need_nodes(self.spec) {
             let nodes = found.iter().filter_map(|ranked| ranked.pod.facts.node.as_ref());
             self.missing_nodes.extend(nodes.filter(|name| !snapshot.nodes.contains_key(*name)).cloned());
         }
-        self.order = pods.order(&rules, &snapshot.nodes);
+        self.order = pods.order(rules, &snapshot.nodes);
         let mut updated = Vec::with_capacity(found.len() - self.old_count);
         self.ranked_pods.reserve(found.len());
         for (index, place) in self.order.indices().iter().zip(0..) {

@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
-use crate::node::grant_on;
+use ordereddeployment_api::NodePriority;
+
+use crate::node::{Grant, grant_on};
 use crate::packed::Packed;
-use crate::{Facts, Grant, NodeRule, Nodes};
+use crate::{Facts, Nodes};
 
 /// A pod's place in the order: the smallest key is deleted first. Fields are compared from the top.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,7 +20,7 @@ pub struct Key {
 
 /// The pod's delete priority (rule 0): from its annotation, else from a node rule, else 0.
 #[must_use]
-pub fn priority(pod: &Facts, rules: &[NodeRule], nodes: &Nodes) -> i32 {
+pub fn priority(pod: &Facts, rules: &[NodePriority], nodes: &Nodes) -> i32 {
     priority_with(pod, grant_on(pod.node.as_ref(), rules, nodes))
 }
 

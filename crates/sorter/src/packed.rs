@@ -52,18 +52,8 @@ const SIDECAR_RESTARTS: Field = Field::new(Rule::SidecarRestarts, 3, 8, 32);
 const CREATION_TIME: Field = Field::new(Rule::CreationTime, 3, 0, 8);
 
 /// All fields, in the order of their rules.
-pub(crate) const FIELDS: [Field; 10] = [
-    PRIORITY,
-    ASSIGNED,
-    PHASE,
-    READY,
-    COST,
-    RANK,
-    READY_TIME,
-    RESTARTS,
-    SIDECAR_RESTARTS,
-    CREATION_TIME,
-];
+pub(crate) const FIELDS: [Field; 10] =
+    [PRIORITY, ASSIGNED, PHASE, READY, COST, RANK, READY_TIME, RESTARTS, SIDECAR_RESTARTS, CREATION_TIME];
 
 /// The sign bit: negative numbers get the smaller half of the unsigned ones.
 const SIGN: u32 = 1 << 31;
@@ -136,11 +126,6 @@ impl Packed {
         Self(std::array::from_fn(|at| self.0[at] ^ other.0[at]))
     }
 
-    /// The bits of both.
-    pub(crate) fn or(self, other: Self) -> Self {
-        Self(std::array::from_fn(|at| self.0[at] | other.0[at]))
-    }
-
     pub(crate) fn priority(self) -> i32 {
         !PRIORITY.signed(&self)
     }
@@ -170,10 +155,10 @@ impl Packed {
     }
 
     pub(crate) fn has_ready_time(self) -> bool {
-        READY_TIME.of(&self) != NO_TIME.into()
+        READY_TIME.of(&self) != u64::from(NO_TIME)
     }
 
     pub(crate) fn has_creation_time(self) -> bool {
-        CREATION_TIME.of(&self) != NO_TIME.into()
+        CREATION_TIME.of(&self) != u64::from(NO_TIME)
     }
 }

@@ -288,8 +288,8 @@ fn sort_key(row: &PodRow) -> (bool, Option<usize>, &str) {
 
 /// The delete priority of any pod, also of one without a place in the order.
 fn priorities(snapshot: &Snapshot) -> impl Fn(&Pod) -> i32 {
-    let rules = snapshot.deployment.spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
-    move |pod| sorter::priority(&pod.facts, &rules, &snapshot.nodes)
+    let rules = node_rules(&snapshot.deployment.spec);
+    move |pod| sorter::priority(&pod.facts, rules, &snapshot.nodes)
 }
 
 /// The pause point of a pod, unless the rollout has passed it.

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use ordereddeployment_sorter::{
-    Facts, Grant, NodeFacts, NodeRule, Nodes, Order, Phase, Pods, Requirement,
-};
+use ordereddeployment_api::{LabelSelector, NodePriority};
+use ordereddeployment_sorter::{Facts, NodeFacts, Nodes, Order, Phase, Pods};
 use proptest::prelude::*;
 
 /// The time of the decisions in the tests.
@@ -42,7 +41,7 @@ pub(crate) fn pod(uid: &str) -> Facts {
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
     pub(crate) now: Timestamp,
-    pub(crate) rules: Vec<NodeRule>,
+    pub(crate) rules: Vec<NodePriority>,
     pub(crate) nodes: Nodes,
     pub(crate) related: Vec<Facts>,
     /// How many pods each node runs, for the reference.
@@ -133,10 +132,17 @@ prop_compose! {
     }
 }
 
-/// Random pods: few, or so many that they are sorted as integers. Some have one UID.
+/// Random pods. Some have one UID.
 pub(crate) fn pods() -> impl Strategy<Value = Vec<Facts>> {
-    let count = prop_oneof![3 => 0..8_usize, 1 => 25..45_usize];
-    count.prop_flat_map(|count| prop::collection::vec(facts(), count))
+    prop::collection::vec(facts(), 0..20)
+}
+
+/// Selects the nodes of this pool.
+pub(crate) fn in_pool(pool: &str) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some([("pool".to_owned(), pool.to_owned())].into()),
+        ..LabelSelector::default()
+    }
 }
 
 prop_compose! {
@@ -145,17 +151,15 @@ prop_compose! {
         unschedulable in prop::sample::select(vec![None, None, Some(true), Some(false)]),
         tainted in any::<bool>(),
         unassigned in prop::sample::select(vec![None, None, Some(true), Some(false)]),
-        grant in prop_oneof![(-1..2_i32).prop_map(Grant::Priority), (-1..2_i32).prop_map(Grant::Cost)],
-    ) -> NodeRule {
-        NodeRule {
-            requirements: pool.map(|value| Requirement::In {
-                key: "pool".to_owned(),
-                values: vec![value.to_owned()],
-            }).into_iter().collect(),
+        (grants_priority, number) in (any::<bool>(), -1..2_i32),
+    ) -> NodePriority {
+        NodePriority {
+            node_selector: pool.map(in_pool),
             unschedulable,
-            taint_keys: if tainted { vec!["spot".to_owned()] } else { Vec::new() },
+            taint_keys: tainted.then(|| vec!["spot".to_owned()]),
             unassigned,
-            grant,
+            priority: grants_priority.then_some(number),
+            deletion_cost: (!grants_priority).then_some(number),
         }
     }
 }

@@ -2,30 +2,26 @@
 
 use std::sync::Arc;
 
-use ordereddeployment_sorter::{Facts, Grant, NodeRule, Requirement, Rule, matching_rule, priority, reason, why};
+use ordereddeployment_api::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement, NodePriority};
+use ordereddeployment_sorter::{Facts, Rule, matching_rule, priority, reason, why};
 
-use crate::generate::{Cluster, node, pod};
+use crate::generate::{self, Cluster, node, pod};
 
 /// A rule without fields that grants this priority.
-fn gives(priority: i32) -> NodeRule {
-    NodeRule {
-        requirements: Vec::new(),
-        unschedulable: None,
-        taint_keys: Vec::new(),
-        unassigned: None,
-        grant: Grant::Priority(priority),
-    }
+fn gives(priority: i32) -> NodePriority {
+    NodePriority { priority: Some(priority), ..NodePriority::default() }
 }
 
-fn pool(value: &str) -> Requirement {
-    Requirement::In { key: "pool".to_owned(), values: vec!["other".to_owned(), value.to_owned()] }
+/// A rule without fields that grants this cost.
+fn costs(cost: i32) -> NodePriority {
+    NodePriority { deletion_cost: Some(cost), ..NodePriority::default() }
 }
 
-fn in_pool(value: &str, grant: Grant) -> NodeRule {
-    NodeRule { requirements: vec![pool(value)], grant, ..gives(0) }
+fn in_pool(value: &str, rule: NodePriority) -> NodePriority {
+    NodePriority { node_selector: Some(generate::in_pool(value)), ..rule }
 }
 
-fn cluster(rules: Vec<NodeRule>) -> Cluster {
+fn cluster(rules: Vec<NodePriority>) -> Cluster {
     Cluster {
         rules,
         nodes: [
@@ -48,7 +44,7 @@ fn unassigned() -> Facts {
 }
 
 /// Which of hybrid, cordoned, spot, gone, not read, unassigned the rule matches.
-fn matches(rule: NodeRule) -> Vec<&'static str> {
+fn matches(rule: NodePriority) -> Vec<&'static str> {
     let cluster = cluster(vec![rule]);
     let assigned = ["hybrid", "cordoned", "spot", "gone", "unread"].map(|name| (name, on(name)));
     assigned
@@ -61,29 +57,34 @@ fn matches(rule: NodeRule) -> Vec<&'static str> {
 
 /// A rule with these fields: `pool in hybrid`, `pool not-in hybrid`, `pool exists`, `pool absent`,
 /// `cordoned`, `uncordoned`, `tainted spot`, `unassigned` or `assigned`, with commas between them.
-fn with(fields: &str) -> NodeRule {
+fn with(fields: &str) -> NodePriority {
     let mut rule = gives(1);
+    let mut requirements = Vec::new();
     for field in fields.split(", ").filter(|field| !field.is_empty()) {
         let words: Vec<String> = field.split(' ').map(str::to_owned).collect();
-        let (key, values) = (words[0].clone(), || words[2..].to_vec());
-        let requirement = match words.get(1).map(String::as_str) {
-            Some("in") => Requirement::In { key, values: values() },
-            Some("not-in") => Requirement::NotIn { key, values: values() },
-            Some("exists") => Requirement::Exists { key },
-            Some("absent") => Requirement::DoesNotExist { key },
-            _ => {
-                match key.as_str() {
+        let values = |from: usize| Some(words[from..].to_vec());
+        let (operator, values) = match (words[0].as_str(), words.get(1).map(String::as_str)) {
+            (_, Some("in")) => (LabelSelectorOperator::In, values(2)),
+            (_, Some("not-in")) => (LabelSelectorOperator::NotIn, values(2)),
+            (_, Some("exists")) => (LabelSelectorOperator::Exists, None),
+            (_, Some("absent")) => (LabelSelectorOperator::DoesNotExist, None),
+            (name, _) => {
+                match name {
                     "cordoned" => rule.unschedulable = Some(true),
                     "uncordoned" => rule.unschedulable = Some(false),
                     "unassigned" => rule.unassigned = Some(true),
                     "assigned" => rule.unassigned = Some(false),
-                    "tainted" => rule.taint_keys = words[1..].to_vec(),
+                    "tainted" => rule.taint_keys = values(1),
                     _ => panic!("no field: {field}"),
                 }
                 continue;
             }
         };
-        rule.requirements.push(requirement);
+        requirements.push(LabelSelectorRequirement { key: words[0].clone(), operator, values });
+    }
+    if !requirements.is_empty() {
+        let selector = LabelSelector { match_labels: None, match_expressions: Some(requirements) };
+        rule.node_selector = Some(selector);
     }
     rule
 }
@@ -137,10 +138,13 @@ fn granted(pod: &Facts, cluster: &Cluster) -> (i32, i32) {
 #[test]
 fn the_first_rule_that_matches_fills_what_the_pod_has_no_value_of_its_own_for() {
     let own = |priority, cost| Facts { priority, cost, ..on("hybrid") };
-    let (priority, cost) = (|| vec![in_pool("hybrid", Grant::Priority(7))], || {
-        // The second rule never applies on this node.
-        vec![in_pool("hybrid", Grant::Cost(-100)), in_pool("hybrid", Grant::Priority(9)), with("unassigned")]
-    });
+    let (priority, cost) = (
+        || vec![in_pool("hybrid", gives(7))],
+        || {
+            // The second rule never applies on this node.
+            vec![in_pool("hybrid", costs(-100)), in_pool("hybrid", gives(9)), with("unassigned")]
+        },
+    );
     for (rules, pod, expected) in [
         (priority(), on("hybrid"), (7, 0)),
         (priority(), own(Some(2), None), (2, 0)),
@@ -172,13 +176,13 @@ fn nodes_are_requested_only_if_a_rule_reads_them() {
         Facts { priority: Some(1), cost: Some(1), ..on("has-both") },
         unassigned(),
     ];
-    let by_priority = || in_pool("hybrid", Grant::Priority(1));
-    let by_cost = || in_pool("hybrid", Grant::Cost(1));
+    let by_priority = || in_pool("hybrid", gives(1));
+    let by_cost = || in_pool("hybrid", costs(1));
     let table = [
         ("no rules", vec![], ""),
         ("empty rule", vec![gives(1)], ""),
         ("unassigned only", vec![with("unassigned")], ""),
-        ("never matches", vec![NodeRule { unassigned: Some(true), ..by_priority() }], ""),
+        ("never matches", vec![NodePriority { unassigned: Some(true), ..by_priority() }], ""),
         ("priority", vec![by_priority()], "has-cost unread"),
         ("cost", vec![by_cost()], "has-priority unread"),
         ("both", vec![by_priority(), by_cost()], "has-cost has-priority unread"),
@@ -196,10 +200,10 @@ fn nodes_are_requested_only_if_a_rule_reads_them() {
 #[test]
 fn the_example_of_the_documentation_holds() {
     let rules = vec![
-        in_pool("hybrid", Grant::Cost(-100)),
-        NodeRule { taint_keys: vec!["spot".to_owned()], ..gives(10) },
-        NodeRule { unschedulable: Some(true), ..gives(50) },
-        NodeRule { unassigned: Some(true), ..gives(60) },
+        in_pool("hybrid", costs(-100)),
+        NodePriority { taint_keys: Some(vec!["spot".to_owned()]), ..gives(10) },
+        NodePriority { unschedulable: Some(true), ..gives(50) },
+        NodePriority { unassigned: Some(true), ..gives(60) },
     ];
     let mut cluster = cluster(rules);
     cluster.nodes.insert("plain".into(), Some(node("inference", false, &[])));

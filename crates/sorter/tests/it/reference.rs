@@ -3,7 +3,7 @@
 
 use std::cmp::{Ordering, Reverse};
 
-use ordereddeployment_sorter::{Facts, Grant, Rule, matching_rule};
+use ordereddeployment_sorter::{Facts, Rule, matching_rule};
 
 use crate::generate::Cluster;
 
@@ -11,17 +11,14 @@ use crate::generate::Cluster;
 /// that became ready at different times of one bucket. That is no order of three pods: with `at_once: false`
 /// the rules below it decide first.
 pub(crate) fn compare(a: &Facts, b: &Facts, cluster: &Cluster, at_once: bool) -> (Ordering, Rule) {
-    let grant = |pod: &Facts| {
-        let rule = matching_rule(pod.node.as_ref(), &cluster.rules, &cluster.nodes);
-        rule.map(|rule| cluster.rules[rule].grant)
-    };
+    let rule = |pod: &Facts| matching_rule(pod.node.as_ref(), &cluster.rules, &cluster.nodes);
     let priority = |pod: &Facts| {
-        let granted = if let Some(Grant::Priority(priority)) = grant(pod) { priority } else { 0 };
-        Reverse(pod.priority.unwrap_or(granted))
+        let granted = || rule(pod).and_then(|rule| rule.priority);
+        Reverse(pod.priority.or_else(granted).unwrap_or(0))
     };
     let cost = |pod: &Facts| {
-        let granted = if let Some(Grant::Cost(cost)) = grant(pod) { cost } else { 0 };
-        pod.cost.unwrap_or(granted)
+        let granted = || rule(pod).and_then(|rule| rule.deletion_cost);
+        pod.cost.or_else(granted).unwrap_or(0)
     };
     // Unassigned pods share no node.
     let rank = |pod: &Facts| Reverse(pod.node.as_ref().and_then(|node| cluster.ranks.get(node)));

@@ -1,7 +1,8 @@
 //! A table per rule: which pod sorts first, by which rule, and the text of the reason.
 
 use jiff::Timestamp;
-use ordereddeployment_sorter::{Facts, Grant, NodeFacts, NodeRule, Phase, Rule, reason, why};
+use ordereddeployment_api::NodePriority;
+use ordereddeployment_sorter::{Facts, NodeFacts, Phase, Rule, reason, why};
 
 use crate::generate::{Cluster, ago, pod, seconds};
 
@@ -200,13 +201,7 @@ fn rule_9_smaller_uid_is_first_bytewise() {
 /// first.
 #[test]
 fn a_reason_begins_with_the_own_priority_and_its_source() {
-    let assigned = NodeRule {
-        requirements: Vec::new(),
-        unschedulable: None,
-        taint_keys: Vec::new(),
-        unassigned: Some(false),
-        grant: Grant::Priority(50),
-    };
+    let assigned = NodePriority { unassigned: Some(false), priority: Some(50), ..NodePriority::default() };
     let nodes = [("n1".into(), Some(NodeFacts::default()))].into();
     let cluster = Cluster { rules: vec![assigned], nodes, ..Cluster::plain() };
     let own = |uid, priority| Facts { priority: Some(priority), ..pod(uid) };
