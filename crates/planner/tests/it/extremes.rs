@@ -105,7 +105,7 @@ fn spec() -> impl Strategy<Value = Value> {
 }
 
 /// The object with these fields, if they can be decoded.
-fn with(deployment: &OrderedDeployment, fields: &Value) -> Option<OrderedDeployment> {
+pub(crate) fn with(deployment: &OrderedDeployment, fields: &Value) -> Option<OrderedDeployment> {
     let mut object = serde_json::to_value(deployment).unwrap();
     for (key, value) in fields.as_object().unwrap() {
         object["spec"][key] = value.clone();
@@ -216,25 +216,27 @@ pub(crate) fn status() -> impl Strategy<Value = Value> {
     let hash = prop::sample::select(vec!["HASH0", "HASH1", "HASH2", "HASH3", "other"]);
     let revision = prop_oneof![3 => 1..4_i64, 1 => any::<i64>()].boxed();
     let share = (number(), number()).prop_map(|(limit, of)| json!({"limit": limit, "replicas": of})).boxed();
-    let scaling = (number(), proptest::option::of((number(), number(), number()))).prop_map(|(reached, to)| {
-        let mut scaling = json!({"reached": reached});
-        if let Some((replicas, updated, old)) = to {
-            (scaling["replicas"], scaling["updated"], scaling["old"]) =
-                (json!(replicas), json!(updated), json!(old));
-        }
-        scaling
-    });
-    let hold = ((pod.clone(), any::<bool>(), revision.clone()), (time.clone(), proptest::option::of(time.clone())))
-        .prop_flat_map(|((pod, before, revision), (since, until))| {
-            (proptest::option::of(number()), number()).prop_map(move |(limit, replicas)| {
-                json!({
-                    "id": format!("POD{pod}@{revision}"), "pod": format!("POD{pod}"),
-                    "podUID": format!("UID{pod}"), "point": if before { "Before" } else { "After" },
-                    "revision": revision, "since": since, "until": until, "limit": limit,
-                    "replicas": replicas,
-                })
-            })
+    let scaling =
+        (number(), proptest::option::of((number(), number(), number()))).prop_map(|(reached, to)| {
+            let mut scaling = json!({"reached": reached});
+            if let Some((replicas, updated, old)) = to {
+                (scaling["replicas"], scaling["updated"], scaling["old"]) =
+                    (json!(replicas), json!(updated), json!(old));
+            }
+            scaling
         });
+    let hold =
+        ((pod.clone(), any::<bool>(), revision.clone()), (time.clone(), proptest::option::of(time.clone())))
+            .prop_flat_map(|((pod, before, revision), (since, until))| {
+                (proptest::option::of(number()), number()).prop_map(move |(limit, replicas)| {
+                    json!({
+                        "id": format!("POD{pod}@{revision}"), "pod": format!("POD{pod}"),
+                        "podUID": format!("UID{pod}"), "point": if before { "Before" } else { "After" },
+                        "revision": revision, "since": since, "until": until, "limit": limit,
+                        "replicas": replicas,
+                    })
+                })
+            });
     let from = (revision.clone(), hash.clone())
         .prop_map(|(revision, hash)| json!({"revision": revision, "templateHash": hash}));
     let rollout = (

@@ -220,8 +220,7 @@ fn decide_with(cluster: &Cluster, dry_run: DryRun) -> Act {
 fn while_adoption_fails_nothing_is_created_or_deleted_and_the_deadline_runs() {
     let mut cluster = rolling(4, 1, 1, "");
     cluster.play("deadline 100, image v2, step 2");
-    cluster.failure =
-        Some(Failure { what: FailureKind::Claim, message: "no".into(), since: cluster.now });
+    cluster.failure = Some(Failure { what: FailureKind::Claim, message: "no".into(), since: cluster.now });
     for _ in 0..2 {
         let act = decide_with(&cluster, DryRun::Accepted);
         assert!(act.is_idle());
@@ -267,7 +266,6 @@ fn after_a_failed_create_the_old_sets_heal_first() {
         cluster.image_of(set)
     };
     assert_eq!(first(&cluster), "v2");
-    cluster.failure =
-        Some(Failure { what: FailureKind::Create, message: "500".into(), since: cluster.now });
+    cluster.failure = Some(Failure { what: FailureKind::Create, message: "500".into(), since: cluster.now });
     assert_eq!(first(&cluster), "v1");
 }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::ConditionStatus;
+use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_planner::{Decision, DryRun, SetChange};
 use serde_json::{Value, json};
 
@@ -146,13 +146,13 @@ histories! {
             abort 4 => v2=4 active=4";
 }
 
-/// The sets of an earlier controller say nothing of what served.
+/// Sets that somebody else made say nothing of what served.
 fn as_before(cluster: &mut Cluster) {
     cluster.sets.iter_mut().for_each(|set| set.served = None);
 }
 
 #[test]
-fn sets_of_an_earlier_controller_are_marked_as_the_status_says_and_can_be_gone_back_to() {
+fn sets_without_a_record_are_marked_as_the_status_says_and_can_be_gone_back_to() {
     // At rest, both are marked.
     let mut cluster = third(&of_four());
     as_before(&mut cluster);

@@ -2,176 +2,82 @@
 //! Somebody may spell the template differently, and write the status. `PROPTEST_CASES` sets the number of
 //! cases.
 
-use std::time::Duration;
-
-use ordereddeployment_api::{
-    OrderedDeploymentSpec, OrderedDeploymentStatus, PausePoint, ProgressDeadlineAction, StrategyType,
-    template_hash,
-};
-use ordereddeployment_planner::{Failed, Malformed, Point, whole_seconds};
+use ordereddeployment_api::{OrderedDeploymentStatus, ProgressDeadlineAction};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::extremes::{config, counts, forged, status};
+use crate::extremes::{config, counts, forged, status, with};
 use crate::model::{Cluster, Compares};
+use crate::play::points_of;
 
 /// An event from outside.
 #[derive(Clone, Debug)]
 enum Happening {
-    Step,
-    Tick(i64),
-    Image(u8),
-    Replicas(i32),
-    Paused(bool),
-    Priority(usize, Option<i32>),
-    Point(usize, Point),
-    Unready(usize),
-    Ready(usize),
-    Lost(usize),
-    Failed(usize),
-    Points(Value),
-    Abort(bool),
-    Retry(bool),
-    AbortsAtDeadline(bool),
-    Resume,
-    ResumeAll,
-    ResumeWrong,
-    Bounds(Value, Value),
-    Recreate(bool),
-    Order(Value),
-    MinReady(i32),
-    Cordon(usize, bool),
-    SetDeleted(usize),
-    Taken(u8),
-    Restart,
-    Quota(Option<usize>),
-    Breaks(Option<usize>),
-    /// The same template is spelled differently.
-    Respell(u32),
-    /// The API server compares no templates for a while.
-    Silence(bool),
-    /// The sets lose the spellings that they know.
-    Forget,
+    /// A deed of a history. The number of a pod is that of any pod.
+    Deed(String),
+    /// A user sets this field of the spec.
+    Edit(&'static str, Value),
     /// Somebody replaces the status, or these fields of it: the bits say which.
     Forge(Value, Option<u32>),
     /// Somebody writes a status of before.
     Restore(usize),
 }
 
-fn point() -> impl Strategy<Value = Point> {
-    let side = prop_oneof![Just(PausePoint::Before), Just(PausePoint::After)];
-    let duration = prop_oneof![
-        Just(Ok(None)),
-        (1u64..20).prop_map(|seconds| Ok(Some(Duration::from_secs(seconds)))),
-        Just(Err(Malformed)),
-    ];
-    prop_oneof![
-        6 => (side, duration).prop_map(|(side, duration)| Point::At { side, duration }),
-        1 => Just(Point::None),
-        1 => Just(Point::Malformed),
-    ]
-}
-
-/// Declared pause points: up to four, the numbers mostly in ascending order; others are invalid.
-fn declared() -> impl Strategy<Value = Value> {
+/// Declared pause points, as in a history. Few lists are invalid: those with two groups of nodes.
+fn declared() -> impl Strategy<Value = String> {
     let kind = prop_oneof![
-        2 => (1i32..8).prop_map(|number| json!({"afterUpdated": number})),
-        2 => (1u32..100).prop_map(|percent| json!({"afterUpdated": format!("{percent}%")})),
-        1 => (-3i32..4).prop_map(|priority| json!({"beforePriority": priority})),
-        1 => (0u8..4).prop_map(|pool| json!({"beforeNodes": {"matchLabels": {"pool": format!("n{pool}")}}})),
-        1 => Just(json!({"betweenNodeGroups": "pool"})),
+        2 => "after [1-3]",
+        2 => "after [1-4][0-9]%",
+        1 => "before priority (-[1-3]|[0-3])",
+        1 => "before pool n[0-3]",
+        1 => Just("between pool".to_owned()),
     ];
-    let duration = proptest::option::of((1u64..20).prop_map(|seconds| json!(format!("{seconds}s"))));
-    let points = proptest::collection::vec((kind, duration), 0..4);
-    (points, prop::bool::weighted(0.1)).prop_map(|(points, is_unsorted)| {
-        let number = |point: &Value| point["afterUpdated"].as_i64();
-        let percent = |point: &Value| {
-            point["afterUpdated"].as_str().and_then(|text| text.trim_end_matches('%').parse::<i64>().ok())
-        };
-        let mut numbers: Vec<i64> = points.iter().filter_map(|(point, _)| number(point)).collect();
-        let mut percents: Vec<i64> = points.iter().filter_map(|(point, _)| percent(point)).collect();
-        if !is_unsorted {
-            numbers.sort_by_key(|number| -number);
-            percents.sort_by_key(|number| -number);
-        }
-        let mut has_groups = false;
-        let mut list = Vec::new();
-        for (index, (mut point, duration)) in points.into_iter().enumerate() {
-            if number(&point).is_some() {
-                point["afterUpdated"] = json!(numbers.pop());
-            } else if percent(&point).is_some() {
-                point["afterUpdated"] = json!(percents.pop().map(|percent| format!("{percent}%")));
+    let points = proptest::collection::vec((kind, "( for 1?[1-9]s)?"), 0..4);
+    points.prop_map(|points| {
+        let (mut number, mut percent) = (0, 0);
+        let points = points.into_iter().enumerate().map(|(index, (mut kind, duration))| {
+            if let Some(more) = kind.strip_prefix("after ") {
+                // Numbers must not decrease.
+                let (sum, unit) = if more.ends_with('%') { (&mut percent, "%") } else { (&mut number, "") };
+                *sum += more.trim_end_matches('%').parse::<i32>().unwrap();
+                kind = format!("after {}{unit}", (*sum).min(100));
             }
-            let groups = point.get("betweenNodeGroups").is_some();
-            if groups && std::mem::replace(&mut has_groups, true) {
-                continue;
-            }
-            point["name"] = json!(format!("point-{index}"));
-            if let Some(duration) = duration {
-                point["duration"] = duration;
-            }
-            list.push(point);
-        }
-        json!(list)
-    })
-}
-
-/// Declares these pause points, as far as the strategy allows.
-fn declare(strategy: &mut ordereddeployment_api::Strategy, points: &Value) {
-    let mut points: Vec<ordereddeployment_api::DeclaredPausePoint> =
-        serde_json::from_value(points.clone()).unwrap();
-    points.retain(|point| strategy.type_ == StrategyType::RollingUpdate || point.after_updated.is_none());
-    strategy.pause_points = Some(points);
-}
-
-fn amount() -> impl Strategy<Value = Value> {
-    prop_oneof![
-        (0i32..4).prop_map(|number| json!(number)),
-        (0u32..60).prop_map(|percent| json!(format!("{percent}%")))
-    ]
-}
-
-fn bounds() -> impl Strategy<Value = (Value, Value)> {
-    (amount(), amount()).prop_map(|(surge, unavailable)| {
-        let zero = |value: &Value| *value == json!(0) || *value == json!("0%");
-        if zero(&surge) && zero(&unavailable) { (json!(1), json!(0)) } else { (surge, unavailable) }
+            format!("point-{index} {kind}{duration}")
+        });
+        points.collect::<Vec<_>>().join("; ")
     })
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
+    let deed = prop_oneof![
+        30 => "step",
+        10 => "wait [1-4]",
+        2 => "image v[1-4]",
+        2 => "scale ([0-9]|1[0-4])",
+        1 => "(un)?pause",
+        4 => "priority (-[1-3]|[0-3]) #1?[0-9]",
+        // Some are malformed.
+        4 => "mark (before|after|oddly) #1?[0-9]( for (1?[1-9]|soon))?",
+        1 => "unmark #1?[0-9]",
+        8 => "(unready|ready|lose|fail) #1?[0-9]",
+        2 => declared().prop_map(|points| format!("points {points}")),
+        2 => "(abort|retry)( 9)?",
+        5 => "resume( all| all| unknown@7)?",
+        1 => "deadline (5 aborts|600)",
+        1 => "bounds ([1-3]|[1-5][0-9]%) ([0-3]|[1-5]?[0-9]%)",
+        1 => "(bounds 0 [1-3]|recreate)",
+        1 => "(un)?cordon n[0-2]",
+        2 => "(delete set|taken) v[1-4]",
+        1 => "restart",
+        1 => "quota (none|1?[0-9])",
+        1 => "breaks (none|[1-5])",
+        2 => "respell 1?[0-9]",
+        1 => "(silent|answers|answers|forget)",
+    ];
     prop_oneof![
-        30 => Just(Happening::Step),
-        10 => (1i64..5).prop_map(Happening::Tick),
-        2 => (1u8..5).prop_map(Happening::Image),
-        2 => (0i32..15).prop_map(Happening::Replicas),
-        1 => any::<bool>().prop_map(Happening::Paused),
-        4 => (0usize..15, proptest::option::of(-3i32..4)).prop_map(|(pod, value)| Happening::Priority(pod,
-        value)),
-        4 => (0usize..15, point()).prop_map(|(pod, point)| Happening::Point(pod, point)),
-        2 => (0usize..15).prop_map(Happening::Unready),
-        2 => (0usize..15).prop_map(Happening::Ready),
-        2 => (0usize..15).prop_map(Happening::Lost),
-        2 => (0usize..15).prop_map(Happening::Failed),
-        2 => declared().prop_map(Happening::Points),
-        1 => any::<bool>().prop_map(Happening::Abort),
-        1 => any::<bool>().prop_map(Happening::Retry),
-        1 => any::<bool>().prop_map(Happening::AbortsAtDeadline),
-        3 => Just(Happening::Resume),
-        1 => Just(Happening::ResumeAll),
-        1 => Just(Happening::ResumeWrong),
-        1 => bounds().prop_map(|(surge, unavailable)| Happening::Bounds(surge, unavailable)),
-        1 => any::<bool>().prop_map(Happening::Recreate),
-        1 => deletion_order().prop_map(Happening::Order),
-        1 => (0i32..4).prop_map(Happening::MinReady),
-        1 => (0usize..3, any::<bool>()).prop_map(|(node, cordoned)| Happening::Cordon(node, cordoned)),
-        1 => (0usize..4).prop_map(Happening::SetDeleted),
-        1 => (1u8..5).prop_map(Happening::Taken),
-        1 => Just(Happening::Restart),
-        1 => proptest::option::of(0usize..20).prop_map(Happening::Quota),
-        1 => proptest::option::of(1usize..6).prop_map(Happening::Breaks),
-        2 => (0u32..12).prop_map(Happening::Respell),
-        1 => prop::bool::weighted(0.3).prop_map(Happening::Silence),
-        1 => Just(Happening::Forget),
+        85 => deed.prop_map(Happening::Deed),
+        1 => deletion_order().prop_map(|order| Happening::Edit("deletionOrder", order)),
+        1 => (0i32..4).prop_map(|seconds| Happening::Edit("minReadySeconds", json!(seconds))),
         6 => (status(), proptest::option::weighted(0.75, any::<u32>()))
             .prop_map(|(status, bits)| Happening::Forge(status, bits)),
         2 => any::<usize>().prop_map(Happening::Restore),
@@ -198,23 +104,20 @@ fn deletion_order() -> impl Strategy<Value = Value> {
 }
 
 fn spec() -> impl Strategy<Value = Value> {
-    let points = proptest::option::of(declared());
-    let rest = (prop::bool::weighted(0.15), deletion_order(), prop::bool::weighted(0.2), 0i32..3, points);
-    (0i32..15, bounds(), rest).prop_map(
-        |(replicas, (surge, unavailable), (recreate, order, complete, min_ready, points))| {
-            let strategy = if recreate {
-                json!({"type": "Recreate"})
-            } else {
-                json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge,
-                    "maxUnavailable": unavailable}})
-            };
-            let mut strategy = serde_json::from_value(strategy).unwrap();
-            if let Some(points) = points {
-                declare(&mut strategy, &points);
-            }
+    let bounds = (1i32..4, 0i32..4, any::<bool>());
+    let rest = (deletion_order(), prop::bool::weighted(0.2), 0i32..3, declared());
+    (0i32..15, bounds, prop::bool::weighted(0.15), rest).prop_map(
+        |(replicas, (surge, unavailable, is_swapped), recreate, (order, complete, min_ready, points))| {
+            let (surge, unavailable) = if is_swapped { (unavailable, surge) } else { (surge, unavailable) };
+            let bounds = json!({"maxSurge": surge, "maxUnavailable": unavailable});
+            let points = points_of(&points);
             json!({
                 "replicas": replicas,
-                "strategy": strategy,
+                "strategy": if recreate {
+                    json!({"type": "Recreate"})
+                } else {
+                    json!({"type": "RollingUpdate", "rollingUpdate": bounds, "pausePoints": points})
+                },
                 "minReadySeconds": min_ready,
                 "deletionOrder": order,
                 "podReplacementPolicy": if complete { "TerminationComplete" } else { "TerminationStarted" },
@@ -224,106 +127,12 @@ fn spec() -> impl Strategy<Value = Value> {
 }
 
 fn apply(cluster: &mut Cluster, happening: Happening, before: &[Option<OrderedDeploymentStatus>]) {
-    let count = cluster.active().count();
-    let at = |index: usize| (count > 0).then(|| index % count.max(1));
     match happening {
-        Happening::Step => {
-            cluster.step();
+        Happening::Deed(deed) => play(cluster, &deed),
+        Happening::Edit(field, value) => {
+            let changed = with(&cluster.deployment, &json!({field: value})).unwrap();
+            cluster.edit(|spec| *spec = changed.spec);
         }
-        Happening::Tick(seconds) => cluster.tick(seconds),
-        Happening::Image(number) => cluster.set_image(&format!("v{number}")),
-        Happening::Replicas(replicas) => cluster.edit(|spec| spec.replicas = replicas),
-        Happening::Paused(paused) => cluster.edit(|spec| spec.paused = paused),
-        Happening::Priority(index, value) => {
-            if let Some(index) = at(index) {
-                cluster.pod(index).facts.priority = value;
-            }
-        }
-        Happening::Point(index, point) => {
-            if let Some(index) = at(index) {
-                cluster.pod(index).point = point;
-            }
-        }
-        Happening::Unready(index) => {
-            if let Some(index) = at(index) {
-                cluster.pod(index).facts.ready = false;
-            }
-        }
-        Happening::Ready(index) => {
-            let now = cluster.now;
-            if let Some(index) = at(index) {
-                let facts = &mut cluster.pod(index).facts;
-                if !facts.ready {
-                    facts.ready = true;
-                    facts.ready_since = Some(now);
-                }
-            }
-        }
-        Happening::Lost(index) => {
-            if let Some(index) = at(index) {
-                let uid = cluster.pod(index).facts.uid.clone();
-                cluster.delete(&uid);
-            }
-        }
-        Happening::Failed(index) => {
-            if let Some(index) = at(index) {
-                let at = whole_seconds(cluster.now);
-                let pod = cluster.pod(index);
-                pod.finished = true;
-                pod.failed =
-                    Some(Box::new(Failed { at, seen: at, reason: "Evicted".into(), message: "".into() }));
-            }
-        }
-        Happening::Points(points) => cluster.edit(|spec| declare(&mut spec.strategy, &points)),
-        Happening::Abort(_)
-        | Happening::Retry(_)
-        | Happening::Resume
-        | Happening::ResumeAll
-        | Happening::ResumeWrong => request(cluster, &happening),
-        Happening::AbortsAtDeadline(aborts) => cluster.edit(|spec| set_deadline(spec, aborts)),
-        Happening::Bounds(surge, unavailable) => cluster.edit(|spec| {
-            if let Some(bounds) = &mut spec.strategy.rolling_update {
-                bounds.max_surge = serde_json::from_value(surge).unwrap();
-                bounds.max_unavailable = serde_json::from_value(unavailable).unwrap();
-            }
-        }),
-        Happening::Recreate(recreate) => cluster.edit(|spec| {
-            let strategy = if recreate {
-                json!({"type": "Recreate"})
-            } else {
-                json!({"type": "RollingUpdate", "rollingUpdate": {}})
-            };
-            let points = spec.strategy.pause_points.take();
-            spec.strategy = serde_json::from_value(strategy).unwrap();
-            declare(&mut spec.strategy, &json!(points.unwrap_or_default()));
-        }),
-        Happening::Order(order) => {
-            cluster.edit(|spec| spec.deletion_order = Some(serde_json::from_value(order).unwrap()));
-        }
-        Happening::MinReady(seconds) => cluster.edit(|spec| spec.min_ready_seconds = seconds),
-        Happening::Cordon(node, cordoned) => {
-            cluster.nodes.values_mut().nth(node).unwrap().unschedulable = cordoned;
-        }
-        Happening::SetDeleted(index) => {
-            if index < cluster.sets.len() {
-                cluster.delete_set(index);
-            }
-        }
-        Happening::Taken(number) => {
-            let mut template = cluster.deployment.spec.template.clone();
-            template
-                .edit(|template| template["spec"]["containers"][0]["image"] = json!(format!("v{number}")));
-            let hash = template_hash(&template, cluster.status().collision_count.unwrap_or(0));
-            if cluster.sets.iter().all(|set| set.hash != hash) {
-                cluster.taken_names.insert(format!("web-{hash}"));
-            }
-        }
-        Happening::Restart => cluster.restart(),
-        Happening::Quota(quota) => cluster.quota = quota,
-        Happening::Breaks(after) => cluster.breaks_after = after,
-        Happening::Respell(how) if cluster.compares.is_some() => cluster.respell(how),
-        Happening::Silence(silent) if cluster.compares.is_some() => cluster.silence(silent),
-        Happening::Forget => cluster.sets.iter_mut().for_each(|set| set.equal_templates.clear()),
         Happening::Forge(value, bits) if cluster.forged => {
             let forged = forged(cluster, &value);
             let mixed = bits.and_then(|bits| {
@@ -335,26 +144,32 @@ fn apply(cluster: &mut Cluster, happening: Happening, before: &[Option<OrderedDe
         Happening::Restore(at) if cluster.forged => {
             cluster.deployment.status.clone_from(&before[at % before.len()]);
         }
-        Happening::Respell(_) | Happening::Silence(_) | Happening::Forge(..) | Happening::Restore(_) => {}
+        Happening::Forge(..) | Happening::Restore(_) => {}
     }
 }
 
-fn set_deadline(spec: &mut OrderedDeploymentSpec, aborts: bool) {
-    spec.progress_deadline_action =
-        if aborts { ProgressDeadlineAction::Abort } else { ProgressDeadlineAction::Continue };
-    spec.progress_deadline_seconds = if aborts { 5 } else { 600 };
-}
-
-/// Requests of users in the status.
-fn request(cluster: &mut Cluster, happening: &Happening) {
-    let revision = cluster.status().rollout.map_or(0, |rollout| rollout.revision);
-    match happening {
-        Happening::Abort(right) => cluster.request_abort(revision + i64::from(!right)),
-        Happening::Retry(right) => cluster.request_retry(revision + i64::from(!right)),
-        Happening::Resume if cluster.status().hold.is_some() => cluster.resume(),
-        Happening::ResumeAll => cluster.request_resume(&format!("*@{revision}")),
-        Happening::ResumeWrong => cluster.request_resume("unknown@7"),
-        _ => {}
+/// Plays a deed, if there is what it is about.
+fn play(cluster: &mut Cluster, deed: &str) {
+    let compares = cluster.compares.is_some();
+    let mut deed = deed.to_owned();
+    if let Some((words, rest)) = deed.split_once('#') {
+        let count = cluster.active().count();
+        let (number, rest) = rest.split_at(rest.find(' ').unwrap_or(rest.len()));
+        if count == 0 {
+            return;
+        }
+        deed = format!("{words}#{}{rest}", number.parse::<usize>().unwrap() % count);
+    }
+    let is_possible = match deed.split(' ').collect::<Vec<_>>()[..] {
+        ["resume"] => cluster.status().hold.is_some() || cluster.stands_at().is_some(),
+        ["respell" | "silent" | "answers", ..] => compares,
+        ["delete", "set", image] => {
+            cluster.sets.iter().any(|set| !set.terminating && cluster.image_of(set) == image)
+        }
+        _ => true,
+    };
+    if is_possible {
+        cluster.play(&format!("{deed}, unseen"));
     }
 }
 
@@ -378,8 +193,7 @@ fn finish(cluster: &mut Cluster, when_asked: bool) {
     for _ in 0..100 {
         let now = cluster.now;
         for pod in cluster.pods.iter_mut().filter(|pod| !pod.facts.ready) {
-            pod.facts.ready = true;
-            pod.facts.ready_since = Some(now);
+            (pod.facts.ready, pod.facts.ready_since) = (true, Some(now));
         }
         if when_asked {
             cluster.settle_when_asked();

@@ -281,12 +281,16 @@ impl Cluster {
             ["wait", seconds] => {
                 self.simulated.now += SignedDuration::from_secs(seconds.parse().unwrap());
             }
+            ["priority", priority, place] => {
+                self.pod(at(place)).facts.priority = Some(priority.parse().unwrap());
+            }
             ["unmark", place] => self.pod(at(place)).point = Point::None,
             ["unready", place] => self.pod(at(place)).facts.ready = false,
             ["pause"] => self.simulated.edit(|spec| spec.paused = true),
             ["resume"] => self.resume(),
             ["lose", "marked"] => self.simulated.pods.retain(|pod| pod.name != self.marked),
             ["lose", "last"] => _ = self.simulated.pods.pop(),
+            ["lose", place] if place.starts_with('#') => _ = self.simulated.pods.remove(at(place)),
             ["lose", set] => self.simulated.pods.retain(|pod| !pod.name.starts_with(&format!("web-{set}-"))),
             ["step"] => _ = self.step(),
             ["rest" | "unseen"] => {}
@@ -595,11 +599,9 @@ fn a_deployment_that_a_user_paused_waits_at_the_point_without_a_hold() {
 
 #[test]
 fn declared_points_pause_before_a_priority_and_before_nodes() {
-    for (point, ahead) in [
-        ("rest before priority 97", 3),
-        ("pool before pool n1", 1),
-        ("pools between pool", 1),
-    ] {
+    for (point, ahead) in
+        [("rest before priority 97", 3), ("pool before pool n1", 1), ("pools between pool", 1)]
+    {
         let mut strategy = rolling();
         strategy["pausePoints"] = points_of(point);
         let mut cluster = prioritized(10, &strategy);
@@ -641,36 +643,18 @@ fn a_deployment_that_is_being_deleted_pauses_nothing_and_keeps_its_sets() {
     cluster.play("lose last => v1=7");
 }
 
-#[derive(Clone, Debug)]
-enum Happening {
-    Size(usize, i32),
-    Scale(i32, Vec<i32>),
-    Point(usize, Point),
-    Priority(usize, i32),
-    Lost(usize),
-    Resume,
-    Pause,
-    RollOut(u8),
-    Steps(usize),
-}
-
-fn happening() -> impl Strategy<Value = Happening> {
-    let side = prop_oneof![Just(PausePoint::Before), Just(PausePoint::After)];
-    let point = prop_oneof![
-        3 => side.prop_map(|side| Point::At { side, duration: Ok(None) }),
-        1 => Just(Point::None),
-    ];
+/// A deed, or a number of decisions. A scale-up or scale-down gives the size of each set.
+fn happening() -> impl Strategy<Value = String> {
     prop_oneof![
-        (0..3usize, 0..9i32).prop_map(|(set, size)| Happening::Size(set, size)),
-        (0..9i32, prop::collection::vec(0..9i32, 3))
-            .prop_map(|(replicas, sizes)| Happening::Scale(replicas, sizes)),
-        (0..12usize, point).prop_map(|(pod, point)| Happening::Point(pod, point)),
-        (0..12usize, -2..3i32).prop_map(|(pod, priority)| Happening::Priority(pod, priority)),
-        (0..12usize).prop_map(Happening::Lost),
-        Just(Happening::Resume),
-        Just(Happening::Pause),
-        (1..4u8).prop_map(Happening::RollOut),
-        (1..4usize).prop_map(Happening::Steps),
+        "size v[1-3] [0-8]",
+        "scale [0-8]( [0-8]){3}",
+        "(mark before|mark before|mark after|unmark) #1?[0-9]",
+        "priority (-[12]|[0-2]) #1?[0-9]",
+        "lose #1?[0-9]",
+        "(resume|pause)",
+        "image v[1-3]",
+        "step [1-3]",
+        "step [1-3]",
     ]
 }
 
@@ -683,30 +667,26 @@ fn check(snapshot: &Snapshot, decision: &Decision) {
     let deleted: BTreeSet<&str> =
         act.deletes.iter().flat_map(|group| &group.targets).map(|target| &**target.uid()).collect();
     let size = |set: &Set| usize::try_from(set.replicas).unwrap();
-    let pods_of = |set: &Set| snapshot.pods.iter().filter(|pod| pod.set == set.uid).count();
-    let missing: usize = snapshot.sets.iter().map(|set| size(set).saturating_sub(pods_of(set))).sum();
+    let pods_of = |set: &Set| -> Vec<_> { snapshot.pods.iter().filter(|pod| pod.set == set.uid).collect() };
+    let missing: usize = snapshot.sets.iter().map(|set| size(set).saturating_sub(pods_of(set).len())).sum();
     let created: usize = act.creates.iter().map(|create| create.count).sum();
     assert!(created <= missing.saturating_sub(deleted.len()), "pods are created before there is room");
     for set in &snapshot.sets {
-        let pods: Vec<_> = snapshot.pods.iter().filter(|pod| pod.set == set.uid).collect();
-        let gone = pods.iter().filter(|pod| deleted.contains(&*pod.facts.uid)).count();
-        let size = usize::try_from(set.replicas).unwrap();
+        let (pods, size) = (pods_of(set), size(set));
+        let (goes, stays): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| deleted.contains(&*pod.facts.uid));
+        let gone = goes.len();
         assert!(gone <= pods.len().saturating_sub(size), "more pods go than the set has too many");
         let created: usize =
             act.creates.iter().filter(|create| create.hash == set.hash).map(|create| create.count).sum();
         assert!(pods.len() + created <= size.max(pods.len()), "more pods are created than the set misses");
-        let priority = |pod: &Pod| pod.facts.priority.unwrap_or(0);
         // Nothing stays that has a higher priority than a pod of the same set that goes, but for the held
         // pod.
-        let stays = pods.iter().filter(|pod| !deleted.contains(&*pod.facts.uid));
-        let stays = stays.filter(|pod| hold.is_none_or(|hold| *hold.pod_uid != *pod.facts.uid));
-        let most = stays.map(|pod| priority(pod)).max();
-        let least = pods
-            .iter()
-            .filter(|pod| deleted.contains(&*pod.facts.uid))
-            .filter(|pod| hold.is_none_or(|hold| *hold.pod_uid != *pod.facts.uid))
-            .map(|pod| priority(pod))
-            .min();
+        let priority = |pod: &&Arc<Pod>| {
+            let is_held = hold.is_some_and(|hold| *hold.pod_uid == *pod.facts.uid);
+            (!is_held).then(|| pod.facts.priority.unwrap_or(0))
+        };
+        let most = stays.into_iter().filter_map(priority).max();
+        let least = goes.into_iter().filter_map(priority).min();
         if let (Some(most), Some(least)) = (most, least) {
             assert!(most <= least, "a pod of priority {least} goes before one of {most}");
         }
@@ -738,33 +718,13 @@ proptest! {
         let mut cluster = Cluster::new(5, &strategy);
         cluster.roll_out("v2");
         for happening in happenings {
-            match happening {
-                Happening::Size(set, size) => {
-                    let count = cluster.simulated.sets.len();
-                    cluster.simulated.sets[set % count].replicas = size;
-                }
-                Happening::Scale(replicas, sizes) => {
-                    cluster.simulated.edit(|spec| spec.replicas = replicas);
-                    for (set, size) in cluster.simulated.sets.iter_mut().zip(sizes) {
-                        set.replicas = if replicas == 0 { 0 } else { size };
-                        set.desired_replicas = Some(replicas);
-                    }
-                }
-                Happening::Point(pod, point) => {
-                    if let Some(pod) = cluster.simulated.pods.get_mut(pod) { pod.point = point; }
-                }
-                Happening::Priority(pod, priority) => {
-                    if let Some(pod) = cluster.simulated.pods.get_mut(pod) {
-                    pod.facts.priority = Some(priority);
-                }
-                }
-                Happening::Lost(pod) => {
-                    if pod < cluster.simulated.pods.len() { cluster.simulated.pods.remove(pod); }
-                }
-                Happening::Resume => cluster.resume(),
-                Happening::Pause => cluster.simulated.edit(|spec| spec.paused = true),
-                Happening::RollOut(image) => cluster.roll_out(&format!("v{image}")),
-                Happening::Steps(steps) => for _ in 0..steps {
+            let words: Vec<&str> = happening.split(' ').collect();
+            let has = |place: &str| {
+                let place = place.strip_prefix('#').map(|place| place.parse::<usize>().unwrap());
+                place.is_none_or(|place| place < cluster.simulated.pods.len())
+            };
+            match words[..] {
+                ["step", steps] => for _ in 0..steps.parse::<usize>().unwrap() {
                     let mut snapshot = cluster.snapshot();
                     check(&snapshot, &decide_sets(&snapshot));
                     if let Some(set) = unclaimed.and_then(|set| snapshot.sets.get(set)) {
@@ -773,6 +733,16 @@ proptest! {
                     }
                     cluster.step();
                 },
+                ["scale", replicas, ref sizes @ ..] => {
+                    let sets: Vec<_> = cluster.simulated.sets.iter().map(|set| set.name.clone()).collect();
+                    let size = |size: &str| if replicas == "0" { 0 } else { size.parse().unwrap() };
+                    let sizes: Vec<_> =
+                        sets.iter().zip(sizes).map(|(set, text)| (set.as_str(), size(text))).collect();
+                    cluster.scale(replicas.parse().unwrap(), &sizes);
+                }
+                ["size", "v3", _] if cluster.simulated.sets.len() < 3 => {}
+                [.., place] if !has(place) => {}
+                _ => cluster.deed(&words),
             }
         }
         // Without further interference the decisions end, and every set without a pause has its size.
