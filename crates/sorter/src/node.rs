@@ -93,8 +93,8 @@ impl Wanted {
     }
 }
 
-/// The first rule that matches the pods on this node, or those without a node. Only this rule applies, even if
-/// the pod's own annotation overrides its grant.
+/// The first rule that matches the pods on this node, or those without a node. Only this rule applies, even
+/// if the pod's own annotation overrides its grant.
 #[must_use]
 pub fn matching_rule<'r>(
     node: Option<&Arc<str>>,

@@ -92,8 +92,8 @@ impl<'a> Pods<'a> {
             }
         };
         let node = &mut self.nodes[at];
-        // Unassigned pods share no node.
-        node.rank += u32::from(at > 0 && self.ranked);
+        // Unassigned pods share no node, but have one rank: rule 1 parts them from the others.
+        node.rank += u32::from(self.ranked);
         node.wants_priority |= pod.priority.is_none();
         node.wants_cost |= pod.cost.is_none();
         at

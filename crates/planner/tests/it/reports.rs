@@ -47,6 +47,11 @@ histories! {
             wait 200, settle
             wait 200, settle => incomplete Progressing=NewReplicaSetAvailable
             broken v2, image v2 => Progressing=ReplicaSetUpdated";
+    under_recreate_the_clock_runs_in_a_hold_without_a_pod:
+        recreate(4, "") => "
+            priorities 9 8, mark before #2, deadline 60, image v2 => held=mark v1=2
+            delete set v1
+            wait 100, settle => held active=0 Progressing=ProgressDeadlineExceeded";
     under_recreate_available_needs_all_pods:
         recreate(4, "") => "
             => Available=MinimumReplicasAvailable
@@ -163,6 +168,7 @@ fn the_counts_are_those_of_the_active_pods() {
     assert_eq!((status.unavailable_replicas, status.terminating_replicas), (Some(2), Some(0)));
     assert_eq!(status.condition(condition::AVAILABLE).unwrap().status, ConditionStatus::False);
     assert_eq!(status.observed_generation, cluster.deployment.metadata.generation);
+    assert_eq!(status.selector.as_deref(), Some("app=web"));
     // Terminating and finished pods are not active.
     cluster.delete(&uid);
     cluster.rest();

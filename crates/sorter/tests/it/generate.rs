@@ -66,8 +66,12 @@ impl Cluster {
 
     pub(crate) fn pods<'a>(&'a self, pods: &'a [Facts]) -> Pods<'a> {
         let mut all = Pods::new(self.now).with_room_for(pods.len());
-        pods.iter().for_each(|pod| all.add(pod));
-        self.related.iter().for_each(|pod| all.add_related(pod));
+        for pod in pods {
+            all.add(pod);
+        }
+        for pod in &self.related {
+            all.add_related(pod);
+        }
         all
     }
 

@@ -70,7 +70,11 @@ fn related_pods_count_for_the_ranks_without_a_place() {
     assert_eq!(reason(&order.key(1), &order.key(0)), Some(Rule::Rank));
     // Pods of a set without an owner have no ranks.
     let mut alone = Pods::new(cluster.now).without_ranks();
-    related.iter().for_each(|pod| alone.add_related(pod));
-    pods.iter().for_each(|pod| alone.add(pod));
+    for pod in &related {
+        alone.add_related(pod);
+    }
+    for pod in &pods {
+        alone.add(pod);
+    }
     assert_eq!(alone.order(&[], &cluster.nodes).indices(), [0, 1]);
 }
