@@ -33,8 +33,8 @@ pub use pause_points::DeclaredPausePoint;
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 pub use status::{
     Aborted, Action, AheadPoint, Blocked, CompleteRevision, Condition, ConditionStatus, HeldPoint,
-    HistoryEntry, Hold, NodeGroups, OrderedDeploymentStatus, Passed, PassedBy, PassedPoint, Pause,
-    PausePoint, Rollout, Scaling, Share, Sizes,
+    HistoryEntry, Hold, NodeGroups, OrderedDeploymentStatus, Passed, PassedBy, PausePoint, Rollout, Scaling,
+    Share, Sizes,
 };
 pub use template::{Template, canonical, equality_hash, template_hash};
 pub use time::parse_time;

@@ -68,11 +68,6 @@ pub struct OrderedDeploymentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::ID))]
     pub resume_requested: Option<String>,
-    /// Read only, from controllers before version 0.2: the declared pause points that this rollout has
-    /// passed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = limits::PASSED))]
-    pub passed_points: Option<Vec<PassedPoint>>,
     /// A request to abort the rollout, written by a client: its revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abort_requested: Option<i64>,
@@ -83,9 +78,6 @@ pub struct OrderedDeploymentStatus {
     /// template of the aborted one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted: Option<Aborted>,
-    /// Read only, from controllers before version 0.2: the sizes of the sets while `spec.paused` is set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pause: Option<Pause>,
     /// The last holds, resumes, aborts and retries, oldest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = HISTORY))]
@@ -101,8 +93,7 @@ pub struct Rollout {
     /// The `pod-template-hash` of its template.
     #[schemars(length(max = limits::NAME))]
     pub template_hash: String,
-    /// The number of replicas whose sizes were last reached, also in `scaling`. Controllers before version
-    /// 0.2 require it.
+    /// The number of replicas whose sizes were last reached, also in `scaling`.
     #[serde(default)]
     pub replicas: i32,
     /// The pause points ahead, as they were first seen. Absent: none was looked for yet.
@@ -122,13 +113,10 @@ pub struct Rollout {
     /// While `spec.paused` is set: how many updated pods there may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Share>,
-    /// Read only, from controllers before version 0.2: the numbers of pods before the rollout was scaled.
+    /// Of a plain Deployment that is held: the sizes of its old sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxProperties" = limits::SIZES))]
     pub scaled_from: Option<BTreeMap<String, i32>>,
-    /// Read only, from controllers before version 0.2: the sizes of the sets when `replicas` became 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub suspended: Option<Pause>,
     /// Whether the rollout is over: no old pod was left, and no pause point ahead.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub completed: bool,
@@ -323,10 +311,7 @@ pub struct Hold {
     /// The number of replicas when it began.
     #[serde(default)]
     pub replicas: i32,
-    /// Read only, from controllers before version 0.2: whether the pod is already deleted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deleted: Option<bool>,
-    /// Empty. Controllers before version 0.2 require it.
+    /// Of a plain Deployment: the numbers of pods of its old sets. Else empty.
     #[serde(default)]
     #[schemars(schema_with = "schema::sizes")]
     pub sizes: BTreeMap<String, i32>,
@@ -379,7 +364,7 @@ pub struct Passed {
     /// How it was passed.
     #[serde(default)]
     pub by: PassedBy,
-    /// The UID of its pod, from controllers before version 0.2, which require it.
+    /// The UID of its pod; empty for a declared point.
     #[serde(default, rename = "podUID", with = "not_empty")]
     #[schemars(with = "String", length(max = limits::NAME))]
     pub pod_uid: String,
@@ -399,39 +384,8 @@ pub enum PassedBy {
     Duration,
     /// The annotation, or the point of the spec, was removed.
     Removal,
-    /// More updated pods were there than it allows. Earlier controllers wrote it; such a point is ahead now.
-    NothingToHold,
     /// No old pod is behind the mark or the place. Once there is one, the rollout pauses there.
     NothingBehind,
-}
-
-/// A declared pause point that the rollout has passed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PassedPoint {
-    /// Its name.
-    #[schemars(length(max = limits::NAME))]
-    pub name: String,
-    /// With `betweenNodeGroups`: the value of the node label whose pods may be deleted. Absent for pods
-    /// without the label.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = limits::NAME))]
-    pub group: Option<String>,
-    /// When it was passed.
-    #[serde(deserialize_with = "time::stored")]
-    #[schemars(with = "String", extend("format" = "date-time", "maxLength" = limits::TIME))]
-    pub resumed_at: Time,
-}
-
-/// The sizes of sets, from controllers before version 0.2.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Pause {
-    /// The number of replicas that `sizes` were stored for.
-    pub replicas: i32,
-    /// The desired number of pods of each set, by `pod-template-hash`.
-    #[schemars(schema_with = "schema::sizes")]
-    pub sizes: BTreeMap<String, i32>,
 }
 
 /// A condition, as of a Deployment.

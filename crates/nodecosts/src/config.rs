@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 
 use ordereddeployment_api::{DeletionOrder, LabelSelector, NodePriority, validate_node_rule};
-use ordereddeployment_planner::node_rules;
-use ordereddeployment_sorter::NodeRule;
 use serde::Deserialize;
 
 /// The key of the ConfigMap with the document.
@@ -22,7 +20,6 @@ struct Entry {
     namespace: Option<String>,
     selector: Option<LabelSelector>,
     order: DeletionOrder,
-    rules: Vec<NodeRule>,
 }
 
 #[derive(Deserialize)]
@@ -72,15 +69,18 @@ impl Config {
                     return Err(violation.to_string());
                 }
             }
-            let rules = node_rules(&order);
-            Ok(Entry { namespace: entry.namespace, selector: entry.selector, order, rules })
+            Ok(Entry { namespace: entry.namespace, selector: entry.selector, order })
         });
         Ok(Self { entries: entries.collect::<Result<_, _>>()? })
     }
 
     /// The rules for the pods of that Deployment; `None`: no entry selects it.
-    pub(crate) fn rules(&self, namespace: &str, labels: &BTreeMap<String, String>) -> Option<&[NodeRule]> {
-        self.entry(namespace, labels).map(|entry| entry.rules.as_slice())
+    pub(crate) fn rules(
+        &self,
+        namespace: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Option<&[NodePriority]> {
+        Some(self.order(namespace, labels)?.node_priorities.as_deref().unwrap_or_default())
     }
 
     /// The same rules, as an OrderedDeployment declares them.

@@ -10,7 +10,7 @@ use kube::core::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
 use kube_runtime::watcher;
 use ordereddeployment_api::names::annotation;
-use ordereddeployment_sorter::{self as sorter, Context, Facts, Grant, NodeFacts, Nodes, Ranks};
+use ordereddeployment_sorter::{self as sorter, NodeFacts, Nodes};
 use ordereddeployment_wire::{Family, NamespacedUid, NodeView, PodView, in_namespace};
 
 use crate::config::Config;
@@ -260,14 +260,8 @@ impl Index {
         let deployment = set.as_ref()?;
         let labels = self.deployments.all.get(deployment)?;
         let rules = config.rules(deployment.namespace(), labels)?;
-        let ranks = Ranks::default();
-        let ctx = Context { now: None, rules, nodes: &self.known_nodes, ranks: &ranks };
-        let facts = Facts { node: pod.node.clone(), ..Facts::default() };
-        match rules[sorter::matching_rule(&facts, &ctx)?].grant {
-            Grant::Cost(cost) => Some(cost),
-            // The configuration has no delete priorities.
-            Grant::Priority(_) => None,
-        }
+        // The configuration has no delete priorities.
+        sorter::matching_rule(pod.node.as_ref(), rules, &self.known_nodes)?.deletion_cost
     }
 }
 

@@ -25,8 +25,6 @@ fn cases() -> Vec<Case> {
     for count in [1_000, 10_000, 100_000] {
         let order = move || measured(&facts(count), |pods| added(pods).order(&[], &Nodes::new()));
         cases.push((format!("order of {count} pods"), Box::new(order)));
-        let first = move || measured(&facts(count), |pods| added(pods).first(16, &[], &Nodes::new()));
-        cases.push((format!("first 16 of {count} pods"), Box::new(first)));
     }
     for count in [10, 100, 1_600, 10_000] {
         cases
@@ -143,7 +141,7 @@ fn facts(count: usize) -> Vec<Facts> {
 }
 
 fn added(pods: &[Facts]) -> Pods<'_> {
-    let mut all = Pods::new(Some(at(NOW))).with_room_for(pods.len());
+    let mut all = Pods::new(at(NOW)).with_room_for(pods.len());
     for pod in pods {
         all.add(pod);
     }

@@ -8,7 +8,7 @@ use ordereddeployment_api::{
 };
 
 use crate::conditions::seconds;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, narrow};
 use crate::{Decision, Record, Set, conditions, events, groups, history};
 
 /// An abort or a retry that is due. It comes before any other change of the rollout.
@@ -117,7 +117,7 @@ fn retry(inventory: &Inventory<'_>, requested: i64) -> Decision {
         ..before.clone()
     });
     // Progress is computed from this count.
-    status.updated_replicas = Some(i32::try_from(inventory.with_spec_template()).unwrap_or(i32::MAX));
+    status.updated_replicas = Some(narrow(inventory.with_spec_template()));
     let now = inventory.snapshot.now;
     events::remember(&mut status, Action::Retried, None, revision, now, "by request");
     conditions::progressing_again(&mut status, reason::RETRIED, "been started again", now);

@@ -18,7 +18,7 @@ use crate::sizes::{self, Sizes};
 use crate::template_comparison::{self, Prerequisite};
 use crate::{
     Act, Decision, Event, FailureKind, Purpose, Read, SetChange, Snapshot, Target, abort, conditions,
-    corrected, events, groups, history, hold, report, rollout, scaling, seen, stuck, upgrade,
+    corrected, events, groups, history, hold, report, rollout, scaling, seen, stuck,
 };
 
 /// The requeue interval if the status of this decision changes the next one.
@@ -56,8 +56,7 @@ pub fn decide(snapshot: &Snapshot) -> Decision {
     if let Some(first) = corrected::corrected(&state) {
         return first;
     }
-    let first = upgrade::upgrade(&inventory, false)
-        .or_else(|| history::begin(&state))
+    let first = history::begin(&state)
         .or_else(|| abort::transition(&inventory))
         .map(|first| with_points(snapshot, first))
         .or_else(|| seen::see(&inventory, groups::Sight::Later))

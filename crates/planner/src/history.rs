@@ -8,7 +8,7 @@ use ordereddeployment_api::{
 };
 
 use crate::ids::Id;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, narrow};
 use crate::phase::{Phase, State};
 use crate::sizes::{self, Sizes};
 use crate::{Decision, Event, Record, SetChange, conditions, events, groups, points, served};
@@ -76,9 +76,8 @@ pub(crate) fn begin(state: &State<'_, '_>) -> Option<Decision> {
     status.rollout = Some(begun);
     clear(&mut status);
     // Progress is computed from these counts, and the stored ones are of the template before.
-    let narrow = |count: i64| Some(i32::try_from(count).unwrap_or(i32::MAX));
-    status.replicas = narrow(inventory.active());
-    status.updated_replicas = narrow(inventory.updated_count());
+    status.replicas = Some(narrow(inventory.active()));
+    status.updated_replicas = Some(narrow(inventory.updated_count()));
     let (why, what) = match inventory.current {
         Some(set) => (reason::FOUND_NEW_REPLICA_SET, format!("found its set {}", set.name)),
         None => (reason::NEW_REPLICA_SET_CREATED, format!("got a new set {}", set_name(inventory))),
@@ -106,7 +105,6 @@ pub(crate) fn rollout_of(inventory: &Inventory<'_>) -> Rollout {
         scaling: Some(Scaling { reached: spec.replicas, to: None }),
         pause: None,
         scaled_from: None,
-        suspended: None,
         completed: false,
     }
 }
@@ -126,11 +124,7 @@ fn gone(inventory: &Inventory<'_>) -> Option<CompleteRevision> {
 /// What a rollout that begins now keeps of the revision that it replaces.
 pub(crate) fn begun_from(inventory: &Inventory<'_>, from: CompleteRevision) -> CompleteRevision {
     let unavailable = if inventory.recreate() { 0 } else { inventory.spec.max_unavailable() };
-    CompleteRevision {
-        replicas: last_replicas(inventory),
-        max_unavailable: i32::try_from(unavailable).unwrap_or(i32::MAX),
-        ..from
-    }
+    CompleteRevision { replicas: last_replicas(inventory), max_unavailable: narrow(unavailable), ..from }
 }
 
 /// The number of replicas of the last decision: of the status, which is written at rest, or as published, if
@@ -258,7 +252,7 @@ const LONGEST_NAME: usize = 253;
 /// take long, the set that replaces it has another name and the same hash: it adopts the pods that the
 /// garbage collector orphans.
 pub(crate) fn set_name(inventory: &Inventory<'_>) -> String {
-    let deployment = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+    let deployment = inventory.name();
     let with = |end: &str| {
         let most = LONGEST_NAME.saturating_sub(end.len()).min(deployment.len());
         format!("{}{end}", deployment.get(..most).unwrap_or(deployment).trim_end_matches('.'))
@@ -319,10 +313,7 @@ fn migrated(inventory: &Inventory<'_>) -> Option<SetChange> {
 pub(crate) fn set_changes(state: &State<'_, '_>, sizes: &Sizes) -> Vec<SetChange> {
     let inventory = state.inventory;
     let (mut changes, mut shrinking) = (Vec::from_iter(migrated(inventory)), Vec::new());
-    let size = |hash: &str| {
-        let size = sizes.get(hash).copied().unwrap_or(0);
-        i32::try_from(size).unwrap_or(i32::MAX)
-    };
+    let size = |hash: &str| narrow(sizes.get(hash).copied().unwrap_or(0));
     // The revision of the rollout, not of the set that represents it until the comparison.
     // In an abort, the set keeps the revision and the minReadySeconds with which it was complete.
     let rollout = inventory.status.rollout.as_ref().filter(|_| !inventory.revision.needs_comparison());

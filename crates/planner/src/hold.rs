@@ -12,7 +12,7 @@ use ordereddeployment_api::{
 use crate::conditions::seconds;
 use crate::events::remember;
 use crate::ids::Id;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, narrow};
 use crate::phase::State;
 use crate::points::{Ahead, Kind};
 use crate::seen::pass;
@@ -111,9 +111,8 @@ pub(crate) fn at(inventory: &Inventory<'_>, point: &Ahead<'_>, limit: i64) -> Ho
         since: since.into(),
         until: until.map(Into::into),
         elapsed: None,
-        limit: Some(i32::try_from(limit).unwrap_or(i32::MAX)),
+        limit: Some(narrow(limit)),
         replicas: inventory.spec.replicas,
-        deleted: None,
         sizes: std::collections::BTreeMap::new(),
     }
 }
@@ -125,7 +124,7 @@ fn reached(
     hold: &Hold,
     events: &mut Vec<Event>,
 ) {
-    let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+    let name = inventory.name();
     conditions::hold(status, hold, name, inventory.snapshot.now);
     let message = conditions::hold_message(hold, name);
     let until =
@@ -292,7 +291,7 @@ pub(crate) fn with_time(
         return None;
     }
     let mut status = inventory.status.clone();
-    let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+    let name = inventory.name();
     conditions::hold(&mut status, &changed, name, inventory.snapshot.now);
     status.hold = Some(changed);
     Some(Decision::Record(Record { status, events: Vec::new() }))

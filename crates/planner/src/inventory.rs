@@ -15,7 +15,7 @@ use ordereddeployment_sorter::{self as sorter, NodeFacts, Order, Pods, Why};
 use rustc_hash::FxBuildHasher;
 
 use crate::backoff::Backoff;
-use crate::node_rules::{points_need_nodes, rules_of};
+use crate::node_rules::{node_rules, points_need_nodes};
 use crate::revision::Revision;
 use crate::{Pod, Point, Set, Snapshot, served};
 
@@ -176,7 +176,7 @@ impl<'a> Inventory<'a> {
         let snapshot = self.snapshot;
         let by_uid: HashMap<&str, usize, FxBuildHasher> =
             snapshot.sets.iter().zip(0..).map(|(set, at)| (&*set.uid, at)).collect();
-        let mut pods = Pods::new(Some(snapshot.now)).with_room_for(snapshot.pods.len());
+        let mut pods = Pods::new(snapshot.now).with_room_for(snapshot.pods.len());
         if is_set_without_owner(snapshot) {
             pods = pods.without_ranks();
         }
@@ -242,13 +242,13 @@ impl<'a> Inventory<'a> {
             });
         }
         self.backoff = Backoff::of_failed(failed, snapshot.now);
-        let rules = rules_of(self.spec);
-        self.missing_nodes = pods.missing_nodes(&rules, &snapshot.nodes);
+        let rules = node_rules(self.spec);
+        self.missing_nodes = pods.missing_nodes(rules, &snapshot.nodes);
         if !self.aborts() && points_need_nodes(self.spec) {
             let nodes = found.iter().filter_map(|ranked| ranked.pod.facts.node.as_ref());
             self.missing_nodes.extend(nodes.filter(|name| !snapshot.nodes.contains_key(*name)).cloned());
         }
-        self.order = pods.order(&rules, &snapshot.nodes);
+        self.order = pods.order(rules, &snapshot.nodes);
         let mut updated = Vec::with_capacity(found.len() - self.old_count);
         self.ranked_pods.reserve(found.len());
         for (index, place) in self.order.indices().iter().zip(0..) {
@@ -299,6 +299,11 @@ impl<'a> Inventory<'a> {
             && !self.aborts()
             && others.all(|of| of.set.served < Some(own))
             && from.is_none_or(|from| from.revision <= own || self.is_kept(&from.template_hash))
+    }
+
+    /// The name of the object.
+    pub(crate) fn name(&self) -> &'a str {
+        self.snapshot.deployment.metadata.name.as_deref().unwrap_or_default()
     }
 
     /// Whether no set of another template exists.

@@ -38,7 +38,6 @@ mod sizes;
 mod stuck;
 mod template_comparison;
 mod unstored;
-mod upgrade;
 
 pub use comparison::{Answer, Comparison, dropped_fields};
 pub use conditions::seconds as whole_seconds;

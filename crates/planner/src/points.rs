@@ -10,7 +10,7 @@ use ordereddeployment_api::{
 use crate::Point;
 use crate::ids::{Id, last};
 use crate::inventory::{Inventory, RankedPod, count, narrow};
-use crate::node_rules::rules_of;
+use crate::node_rules::node_rules;
 
 /// The first part of the id of the point that stands for the marks beyond the most that a status keeps.
 pub(crate) const MORE: &str = "more";
@@ -421,7 +421,7 @@ pub(crate) fn number_of(inventory: &Inventory<'_>, point: &DeclaredPausePoint, a
     // Recreate makes updated pods once these have ended, whatever their template is.
     let leaving = if inventory.recreate() { inventory.terminating() } else { 0 };
     let there = if is_refilled { desired.min(inventory.active() + leaving) } else { desired };
-    let by_node = point.before_priority.is_none() || !rules_of(inventory.spec).is_empty();
+    let by_node = point.before_priority.is_none() || !node_rules(inventory.spec).is_empty();
     let is_unassigned = |ranked: &&RankedPod<'_>| by_node && inventory.node_of(ranked).is_none();
     let unassigned = old.iter().take(ahead).skip(first_served(old)).filter(is_unassigned);
     let behind = count(old.iter().skip(ahead));

@@ -8,7 +8,7 @@ use ordereddeployment_api::{
 };
 
 use crate::conditions::seconds;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, narrow};
 use crate::phase::State;
 use crate::pod_changes::PodChanges;
 use crate::{FailureKind, conditions, template_comparison};
@@ -19,7 +19,7 @@ pub(crate) fn status(state: &State<'_, '_>, changes: &PodChanges) -> OrderedDepl
     let mut status = observed(inventory);
     status.blocked.clone_from(&changes.blocked);
     if let Some(hold) = &inventory.status.hold {
-        let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+        let name = inventory.name();
         conditions::hold(&mut status, hold, name, inventory.snapshot.now);
     }
     rollout(state, changes, &mut status);
@@ -91,7 +91,7 @@ fn observed(inventory: &Inventory<'_>) -> OrderedDeploymentStatus {
 /// generation is observed.
 pub(crate) fn counted(inventory: &Inventory<'_>) -> OrderedDeploymentStatus {
     let mut status = inventory.status.clone();
-    let narrow = |number: i64| Some(i32::try_from(number).unwrap_or(i32::MAX));
+    let narrow = |number: i64| Some(narrow(number));
     status.replicas = narrow(inventory.active());
     status.updated_replicas = narrow(inventory.with_spec_template());
     status.ready_replicas = narrow(inventory.ready());
@@ -229,7 +229,7 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
 
 /// What an abort does, and how it ends.
 fn abort_message(inventory: &Inventory<'_>, aborted: &Aborted) -> String {
-    let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+    let name = inventory.name();
     let Aborted { revision, to, reason, .. } = aborted;
     let desired = inventory.bounds.desired;
     let progress = if inventory.current.is_none() {
@@ -345,7 +345,7 @@ fn reconciling(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
         } else if inventory.revision.needs_comparison() {
             (True, reason::TEMPLATE_NOT_COMPARED.to_owned(), NOT_COMPARED.to_owned())
         } else if let Some(hold) = &inventory.status.hold {
-            let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+            let name = inventory.name();
             (True, reason::ROLLOUT_HELD.to_owned(), conditions::hold_message(hold, name))
         } else if inventory.spec.paused {
             let message = "The rollout is paused (spec.paused)".to_owned();

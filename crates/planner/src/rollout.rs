@@ -154,7 +154,7 @@ pub(crate) fn no_earlier_revision(state: &State<'_, '_>) -> Option<(&'static str
     {
         return None;
     }
-    let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+    let name = inventory.name();
     let next = if inventory.spec.paused {
         format!("Continue with kubectl ordered unpause {name}")
     } else {
@@ -172,7 +172,7 @@ pub(crate) fn no_earlier_revision(state: &State<'_, '_>) -> Option<(&'static str
 
 /// With one replica and no surge, no pod of each kind can be there: the rollout waits.
 fn waits(inventory: &Inventory<'_>, point: &Ahead<'_>, changes: &mut PodChanges) {
-    let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+    let name = inventory.name();
     let message = format!(
         "Waits at pause point {}: with one replica and no surge, no updated pod can be beside the old one. \
          Set maxSurge or more replicas, or pass the point with kubectl ordered resume {name} {}",
@@ -234,7 +234,7 @@ fn blocked(inventory: &Inventory<'_>, point: &Ahead<'_>, pods: &[&str], changes:
     let blocked = blocked_since(inventory, &point.id);
     let (id, since, now) = (&blocked.id, blocked.since.0, seconds(inventory.snapshot.now));
     if since.checked_add(BLOCKED_GRACE).is_ok_and(|stands| stands <= now) {
-        let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+        let name = inventory.name();
         let named = pods.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
         let more = match pods.len().saturating_sub(NAMED) {
             0 => String::new(),

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use ordereddeployment_api::{Scaling, Sizes};
 
 use crate::ids::Id;
-use crate::inventory::{Inventory, RankedPod, count};
+use crate::inventory::{Inventory, RankedPod, count, narrow};
 use crate::phase::State;
 use crate::pod_changes::{Budget, PodChanges, create, groups, recreate_waits};
 use crate::{Decision, Purpose, Record};
@@ -72,7 +72,6 @@ pub(crate) fn scale_down(state: &State<'_, '_>) -> Result<(PodChanges, Scaling),
         return Err(store(inventory, reached(inventory)));
     }
     let (updated, old) = (inventory.updated_count(), inventory.old_count());
-    let narrow = |number: i64| i32::try_from(number).unwrap_or(i32::MAX);
     let mut scaling = Scaling { to: None, ..stored };
     let mut sizes = (points.limit, points.keep);
     if !state.is_held {

@@ -1,10 +1,10 @@
 //! Which revisions served, and which of them an abort rolls back to. An annotation of each set says so:
 //! whoever may write the status of the object cannot write it.
 //!
-//! Sets of a controller before this annotation do not have it. While no set has it, what the status says is
-//! believed, and written to the sets.
+//! Sets that somebody else made do not have it. While no set has it, what the status says is believed, and
+//! written to the sets.
 
-use ordereddeployment_api::{ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, names::condition};
+use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus};
 
 use crate::Set;
 use crate::revision::is_of;
@@ -41,12 +41,8 @@ pub(crate) fn is_unrecorded(sets: &[Set]) -> bool {
 
 /// The hashes of the revisions that were complete, as the status says, the last one first.
 fn by_status(status: &OrderedDeploymentStatus) -> impl Iterator<Item = &str> {
-    // The first controllers stored only the condition.
-    let complete = status.condition(condition::COMPLETE);
-    let is_complete = complete.is_some_and(|complete| complete.status == ConditionStatus::True);
     let rollout = status.rollout.as_ref();
-    let own = rollout.filter(|rollout| rollout.completed || is_complete);
-    let own = own.map(|rollout| rollout.template_hash.as_str());
+    let own = rollout.filter(|rollout| rollout.completed).map(|rollout| rollout.template_hash.as_str());
     let from = rollout.and_then(|rollout| rollout.from.as_ref()).map(|from| from.template_hash.as_str());
     own.into_iter().chain(from)
 }

@@ -33,8 +33,8 @@ mod rule;
 
 pub use facts::{Facts, Phase};
 pub use int32::parse_int32;
-pub use key::{Context, Key, Ranks, key, matching_rule};
-pub use node::{Grant, NodeFacts, NodeRule, Nodes, Requirement, missing_nodes};
+pub use key::{Key, priority};
+pub use node::{NodeFacts, Nodes, matching_rule};
 pub use order::{Order, Pods};
 pub use reason::{Why, reason, why, why_by};
 pub use rule::Rule;

@@ -1,98 +1,57 @@
 //! Node rules: the priority or the cost that a pod gets from its node. This module reads no nodes:
-//! [`missing_nodes`] tells the caller which ones to read.
+//! [`Pods::missing_nodes`](crate::Pods::missing_nodes) tells which ones to read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::Facts;
-
-/// One requirement on a node's labels, as in a label selector.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Requirement {
-    /// The label exists with one of the values.
-    In {
-        /// The label's key.
-        key: String,
-        /// The values that match.
-        values: Vec<String>,
-    },
-    /// The label is absent, or has none of the values.
-    NotIn {
-        /// The label's key.
-        key: String,
-        /// The values that do not match.
-        values: Vec<String>,
-    },
-    /// The label exists.
-    Exists {
-        /// The label's key.
-        key: String,
-    },
-    /// The label is absent.
-    DoesNotExist {
-        /// The label's key.
-        key: String,
-    },
-}
-
-impl Requirement {
-    fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
-        match self {
-            Self::In { key, values } => labels.get(key).is_some_and(|value| values.contains(value)),
-            Self::NotIn { key, values } => labels.get(key).is_none_or(|value| !values.contains(value)),
-            Self::Exists { key } => labels.contains_key(key),
-            Self::DoesNotExist { key } => !labels.contains_key(key),
-        }
-    }
-}
+use ordereddeployment_api::NodePriority;
 
 /// What a node rule grants to the pods that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grant {
+pub(crate) enum Grant {
     /// The delete priority (rule 0) of a pod without its own.
     Priority(i32),
     /// The deletion cost (rule 4) of a pod without its own.
     Cost(i32),
 }
 
-/// An entry of `deletionOrder.nodePriorities`. Its fields are `ANDed`; without any field it matches nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeRule {
-    /// Requirements on the node's labels; all of them must match.
-    pub requirements: Vec<Requirement>,
-    /// Whether the node is cordoned.
-    pub unschedulable: Option<bool>,
-    /// The node has a taint with one of these keys; empty requires nothing.
-    pub taint_keys: Vec<String>,
-    /// `Some(true)`: the pod is not assigned to a node.
-    pub unassigned: Option<bool>,
-    /// What the pod gets.
-    pub grant: Grant,
-}
-
-impl NodeRule {
-    fn reads_the_node(&self) -> bool {
-        !self.requirements.is_empty() || self.unschedulable.is_some() || !self.taint_keys.is_empty()
-    }
-
-    /// Whether the rule can match an assigned pod on any node.
-    fn for_assigned(&self) -> bool {
-        match self.unassigned {
-            Some(unassigned) => !unassigned,
-            None => self.reads_the_node(),
+impl Grant {
+    /// A rule without a grant, which validation refuses, grants priority 0.
+    fn of(rule: &NodePriority) -> Self {
+        match (rule.priority, rule.deletion_cost) {
+            (None, Some(cost)) => Self::Cost(cost),
+            (priority, _) => Self::Priority(priority.unwrap_or(0)),
         }
     }
+}
 
-    fn matches_unassigned(&self) -> bool {
-        self.unassigned == Some(true) && !self.reads_the_node()
-    }
+fn taint_keys(rule: &NodePriority) -> &[String] {
+    rule.taint_keys.as_deref().unwrap_or_default()
+}
 
-    fn matches_on(&self, node: &NodeFacts) -> bool {
-        self.for_assigned()
-            && self.requirements.iter().all(|requirement| requirement.holds(&node.labels))
-            && self.unschedulable.is_none_or(|wanted| wanted == node.unschedulable)
-            && (self.taint_keys.is_empty() || self.taint_keys.iter().any(|key| node.taint_keys.contains(key)))
+fn reads_the_node(rule: &NodePriority) -> bool {
+    let selects = rule.node_selector.as_ref().is_some_and(|selector| !selector.is_empty());
+    selects || rule.unschedulable.is_some() || !taint_keys(rule).is_empty()
+}
+
+/// Whether the rule can match an assigned pod on any node. Without any field it matches nothing.
+fn is_for_assigned(rule: &NodePriority) -> bool {
+    match rule.unassigned {
+        Some(unassigned) => !unassigned,
+        None => reads_the_node(rule),
     }
+}
+
+fn matches_unassigned(rule: &NodePriority) -> bool {
+    rule.unassigned == Some(true) && !reads_the_node(rule)
+}
+
+fn matches_on(rule: &NodePriority, node: &NodeFacts) -> bool {
+    let taints = taint_keys(rule);
+    is_for_assigned(rule)
+        && rule.node_selector.as_ref().is_none_or(|selector| selector.matches(&node.labels))
+        && rule.unschedulable.is_none_or(|wanted| wanted == node.unschedulable)
+        && (taints.is_empty() || taints.iter().any(|key| node.taint_keys.contains(key)))
 }
 
 /// The fields of a node that the rules read.
@@ -110,24 +69,6 @@ pub struct NodeFacts {
 /// missing key is a node that was not read yet.
 pub type Nodes = BTreeMap<Arc<str>, Option<NodeFacts>>;
 
-/// The nodes that a rule needs for one of these pods and that are not known yet.
-///
-/// Empty if no rule reads a node. A pod needs no node if its own annotations override everything that a rule
-/// could grant.
-pub fn missing_nodes<'a>(
-    pods: impl IntoIterator<Item = &'a Facts>,
-    rules: &[NodeRule],
-    nodes: &Nodes,
-) -> BTreeSet<Arc<str>> {
-    let wanted = Wanted::of(rules);
-    pods.into_iter()
-        .filter(|pod| wanted.is_for(pod.priority.is_some(), pod.cost.is_some()))
-        .filter_map(|pod| pod.node.as_ref())
-        .filter(|name| !nodes.contains_key(*name))
-        .cloned()
-        .collect()
-}
-
 /// What rules could grant to pods by their nodes.
 pub(crate) struct Wanted {
     priority: bool,
@@ -135,10 +76,10 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    pub(crate) fn of(rules: &[NodeRule]) -> Self {
+    pub(crate) fn of(rules: &[NodePriority]) -> Self {
         let mut wanted = Self { priority: false, cost: false };
-        for rule in rules.iter().filter(|rule| rule.for_assigned()) {
-            match rule.grant {
+        for rule in rules.iter().filter(|rule| is_for_assigned(rule)) {
+            match Grant::of(rule) {
                 Grant::Priority(_) => wanted.priority = true,
                 Grant::Cost(_) => wanted.cost = true,
             }
@@ -152,19 +93,25 @@ impl Wanted {
     }
 }
 
-/// The first rule that matches the pods on this node, or those without a node.
-pub(crate) fn matching_on(node: Option<&Arc<str>>, rules: &[NodeRule], nodes: &Nodes) -> Option<usize> {
+/// The first rule that matches the pods on this node, or those without a node. Only this rule applies, even
+/// if the pod's own annotation overrides its grant.
+#[must_use]
+pub fn matching_rule<'r>(
+    node: Option<&Arc<str>>,
+    rules: &'r [NodePriority],
+    nodes: &Nodes,
+) -> Option<&'r NodePriority> {
     match node {
-        None => rules.iter().position(NodeRule::matches_unassigned),
+        None => rules.iter().find(|rule| matches_unassigned(rule)),
         Some(name) => {
             // Gone or not read yet: nothing is known of it, so no rule matches.
             let node = nodes.get(name)?.as_ref()?;
-            rules.iter().position(|rule| rule.matches_on(node))
+            rules.iter().find(|rule| matches_on(rule, node))
         }
     }
 }
 
 /// What the first matching rule grants to the pods on this node, or to those without a node.
-pub(crate) fn grant_on(node: Option<&Arc<str>>, rules: &[NodeRule], nodes: &Nodes) -> Option<Grant> {
-    matching_on(node, rules, nodes).and_then(|at| rules.get(at)).map(|rule| rule.grant)
+pub(crate) fn grant_on(node: Option<&Arc<str>>, rules: &[NodePriority], nodes: &Nodes) -> Option<Grant> {
+    matching_rule(node, rules, nodes).map(Grant::of)
 }

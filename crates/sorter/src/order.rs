@@ -1,24 +1,23 @@
-//! The order of many pods at once: each node is looked up and matched once, and only the bits in which the
-//! pods differ are compared.
+//! The order of many pods at once: each node is looked up and matched once.
 //!
 //! It gives the order of the keys, and makes no key before it is asked for one.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use ordereddeployment_api::NodePriority;
 use rustc_hash::FxBuildHasher;
 
 use crate::key::{cost_with, priority_with};
 use crate::node::{Wanted, grant_on};
-use crate::packed::{Field, LOWER, Packed, UPPER, exact_creation_time, exact_ready_time};
-use crate::{Facts, Key, NodeRule, Nodes};
+use crate::packed::Packed;
+use crate::{Facts, Key, Nodes};
 
 /// Active pods, to be ordered.
 #[derive(Debug)]
 pub struct Pods<'a> {
-    now: Option<Timestamp>,
+    now: Timestamp,
     /// Whether pods on the same node count.
     ranked: bool,
     rows: Vec<Row<'a>>,
@@ -27,15 +26,10 @@ pub struct Pods<'a> {
     by_name: HashMap<&'a str, usize, FxBuildHasher>,
 }
 
-/// Up to so many pods are compared rule by rule: to make integers would take longer.
-const FEW: usize = 24;
-
 /// A pod to be ordered.
 #[derive(Clone, Copy, Debug)]
 struct Row<'a> {
     packed: Packed,
-    /// The first bytes of its UID, which are different for most pods.
-    uid: u64,
     pod: &'a Facts,
     node: usize,
 }
@@ -51,9 +45,9 @@ struct NodePods<'a> {
 }
 
 impl<'a> Pods<'a> {
-    /// No pods yet, in the order as of that time; see [`Context::now`](crate::Context::now).
+    /// No pods yet, in the order as of that time: the buckets of rules 6 and 8 depend on it.
     #[must_use]
-    pub fn new(now: Option<Timestamp>) -> Self {
+    pub fn new(now: Timestamp) -> Self {
         let nodes = vec![NodePods::default()];
         Self { now, ranked: true, rows: Vec::new(), nodes, by_name: HashMap::default() }
     }
@@ -78,7 +72,7 @@ impl<'a> Pods<'a> {
     pub fn add(&mut self, pod: &'a Facts) {
         let node = self.count(pod);
         let packed = Packed::of(pod, self.now);
-        self.rows.push(Row { packed, uid: first_bytes(&pod.uid), pod, node });
+        self.rows.push(Row { packed, pod, node });
     }
 
     /// Counts a pod for the ranks of the others, without a place in the order.
@@ -98,17 +92,19 @@ impl<'a> Pods<'a> {
             }
         };
         let node = &mut self.nodes[at];
-        // Unassigned pods share no node.
-        node.rank += u32::from(at > 0 && self.ranked);
+        // Unassigned pods share no node, but have one rank: rule 1 parts them from the others.
+        node.rank += u32::from(self.ranked);
         node.wants_priority |= pod.priority.is_none();
         node.wants_cost |= pod.cost.is_none();
         at
     }
 
-    /// The nodes that a rule needs for one of these pods and that are not known yet; see
-    /// [`missing_nodes`](crate::missing_nodes).
+    /// The nodes that a rule needs for one of these pods and that are not known yet.
+    ///
+    /// Empty if no rule reads a node. A pod needs no node if its own annotations override everything that a
+    /// rule could grant.
     #[must_use]
-    pub fn missing_nodes(&self, rules: &[NodeRule], known: &Nodes) -> BTreeSet<Arc<str>> {
+    pub fn missing_nodes(&self, rules: &[NodePriority], known: &Nodes) -> BTreeSet<Arc<str>> {
         let wanted = Wanted::of(rules);
         let wants = |node: &&NodePods<'_>| wanted.is_for(!node.wants_priority, !node.wants_cost);
         let names = self.nodes.iter().filter(wants).filter_map(|node| node.name);
@@ -117,180 +113,34 @@ impl<'a> Pods<'a> {
 
     /// All of them in their order, with these node rules and known nodes.
     #[must_use]
-    pub fn order(self, rules: &[NodeRule], nodes: &Nodes) -> Order<'a> {
-        let count = self.rows.len();
-        self.first(count, rules, nodes)
+    pub fn order(mut self, rules: &[NodePriority], nodes: &Nodes) -> Order<'a> {
+        self.rank_and_grant(rules, nodes);
+        let rows = self.rows;
+        let mut indices: Vec<usize> = (0..rows.len()).collect();
+        indices.sort_unstable_by(|one, other| {
+            let (one, other) = (&rows[*one], &rows[*other]);
+            one.packed.cmp(&other.packed).then_with(|| one.pod.uid.cmp(&other.pod.uid))
+        });
+        Order { rows, indices }
     }
 
-    /// The first ones in their order, so many; the rest is not sorted.
-    #[must_use]
-    pub fn first(mut self, count: usize, rules: &[NodeRule], nodes: &Nodes) -> Order<'a> {
-        let differing = self.rank_and_grant(rules, nodes);
-        let Self { now, rows, .. } = self;
-        let fits = now.is_some() && rows.len() > FEW && u32::try_from(rows.len()).is_ok();
-        let squeezed = if fits { Squeezed::of(&rows, &differing) } else { None };
-        let indices = if let Some(squeezed) = squeezed {
-            squeezed.first(count, &rows)
-        } else {
-            let mut indices: Vec<usize> = (0..rows.len()).collect();
-            sort_first(&mut indices, count, |one, other| rows[*one].compare(&rows[*other], now));
-            indices
-        };
-        Order { now, rows, indices }
-    }
-
-    /// Completes the numbers of each pod. Returns the bits in which they differ.
-    fn rank_and_grant(&mut self, rules: &[NodeRule], nodes: &Nodes) -> Packed {
+    /// Completes the numbers of each pod.
+    fn rank_and_grant(&mut self, rules: &[NodePriority], nodes: &Nodes) {
         let grants: Vec<_> = match rules {
             [] => Vec::new(),
             rules => self.nodes.iter().map(|node| grant_on(node.name, rules, nodes)).collect(),
         };
-        let mut first = None;
-        let mut differing = Packed::default();
         for row in &mut self.rows {
             let grant = grants.get(row.node).copied().flatten();
             let (priority, cost) = (priority_with(row.pod, grant), cost_with(row.pod, grant));
             row.packed = row.packed.with(priority, cost, self.nodes[row.node].rank);
-            let first = first.get_or_insert(row.packed);
-            differing = differing.or(row.packed.differing(*first));
         }
-        differing
     }
-}
-
-impl Row<'_> {
-    /// The order of the keys.
-    fn compare(&self, other: &Self, now: Option<Timestamp>) -> Ordering {
-        let ((upper, lower), (other_upper, other_lower)) = (self.packed.halves(), other.packed.halves());
-        upper
-            .cmp(&other_upper)
-            .then_with(|| exact_ready_time(self.pod, now).cmp(&exact_ready_time(other.pod, now)))
-            .then_with(|| lower.cmp(&other_lower))
-            .then_with(|| exact_creation_time(self.pod, now).cmp(&exact_creation_time(other.pod, now)))
-            .then_with(|| self.pod.uid.cmp(&other.pod.uid))
-    }
-}
-
-/// So few bits are not worth a look at all numbers.
-const FEW_BITS: u32 = 8;
-
-/// How many bits a number takes.
-fn bits(number: u64) -> u32 {
-    u64::BITS - number.leading_zeros()
-}
-
-/// A field in which the pods differ: its numbers from the smallest on, and how many bits these take.
-struct Narrow {
-    field: Field,
-    least: u64,
-    bits: u32,
-}
-
-impl Narrow {
-    /// `None` if the field is the same in all rows.
-    fn of(field: Field, differing: &Packed, rows: &[Row<'_>]) -> Option<Self> {
-        let bits = bits(field.of(differing));
-        let mut numbers = rows.iter().map(|row| field.of(&row.packed));
-        let first = numbers.next().filter(|_| bits > 0)?;
-        if bits <= FEW_BITS {
-            return Some(Self { field, least: first >> bits << bits, bits });
-        }
-        // Two numbers on both sides of 0 differ in all bits, however close they are.
-        let (least, most) =
-            numbers.fold((first, first), |(least, most), number| (least.min(number), most.max(number)));
-        Some(Self { field, least, bits: self::bits(most - least) })
-    }
-}
-
-/// The fields in which the pods differ, in as few bits as they take.
-///
-/// With the begin of the UID and the index of the pod they make one integer, and integers are sorted without
-/// a branch for each comparison.
-struct Squeezed {
-    fields: Vec<Narrow>,
-    bits: u32,
-}
-
-/// The lowest bits of an integer have the index of the pod.
-const INDEX_BITS: u32 = u32::BITS;
-
-impl Squeezed {
-    /// `None` if they leave less than half of an integer for the UID and the index.
-    fn of(rows: &[Row<'_>], differing: &Packed) -> Option<Self> {
-        let fields = UPPER.into_iter().chain(LOWER);
-        let fields: Vec<_> = fields.filter_map(|field| Narrow::of(field, differing, rows)).collect();
-        let bits = fields.iter().map(|narrow| narrow.bits).sum();
-        (bits <= u64::BITS).then_some(Self { fields, bits })
-    }
-
-    /// The indices of the first rows, so many, in their order.
-    fn first(&self, count: usize, rows: &[Row<'_>]) -> Vec<usize> {
-        let mut integers: Vec<u128> = (0..).zip(rows).map(|(index, row)| self.integer(row, index)).collect();
-        if count < integers.len() {
-            if count == 0 {
-                return Vec::new();
-            }
-            let (_, last, rest) = integers.select_nth_unstable(count - 1);
-            // Their UIDs decide.
-            let last = *last;
-            let ties: Vec<u128> = rest.iter().copied().filter(|other| is_tie(last, *other)).collect();
-            integers.truncate(count);
-            integers.extend(ties);
-        }
-        integers.sort_unstable();
-        let index = |integer: u128| usize::try_from(integer & u128::from(u32::MAX)).unwrap_or_default();
-        for ties in integers.chunk_by_mut(|one, other| is_tie(*one, *other)).filter(|ties| ties.len() > 1) {
-            ties.sort_unstable_by(|one, other| rows[index(*one)].pod.uid.cmp(&rows[index(*other)].pod.uid));
-        }
-        integers.truncate(count);
-        integers.into_iter().map(index).collect()
-    }
-
-    fn integer(&self, row: &Row<'_>, index: u32) -> u128 {
-        let append = |number: u64, Narrow { field, least, bits }: &Narrow| {
-            (number << bits) | (field.of(&row.packed) - least)
-        };
-        let rules = self.fields.iter().fold(0, append);
-        // Without a bit, there is nothing to shift.
-        let rules = u128::from(rules).checked_shl(u128::BITS - self.bits).unwrap_or(0);
-        let uid = u128::from(row.uid) << (u128::BITS - u64::BITS) >> self.bits;
-        rules | (uid >> INDEX_BITS << INDEX_BITS) | u128::from(index)
-    }
-}
-
-/// Whether two integers differ only in their indices.
-fn is_tie(one: u128, other: u128) -> bool {
-    (one ^ other) >> INDEX_BITS == 0
-}
-
-/// Sorts the first ones, so many, and drops the others.
-fn sort_first<T>(items: &mut Vec<T>, count: usize, compare: impl Fn(&T, &T) -> Ordering) {
-    if count < items.len() {
-        if count > 0 {
-            items.select_nth_unstable_by(count - 1, &compare);
-        }
-        items.truncate(count);
-    }
-    items.sort_unstable_by(compare);
-}
-
-/// The first 8 bytes as a number that is ordered as they are.
-fn first_bytes(uid: &str) -> u64 {
-    let uid = uid.as_bytes();
-    let bytes = uid.first_chunk().copied().unwrap_or_else(|| {
-        let mut bytes = [0; 8];
-        for (byte, of) in bytes.iter_mut().zip(uid) {
-            *byte = *of;
-        }
-        bytes
-    });
-    u64::from_be_bytes(bytes)
 }
 
 /// Pods in their order.
 #[derive(Debug, Default)]
 pub struct Order<'a> {
-    now: Option<Timestamp>,
     rows: Vec<Row<'a>>,
     indices: Vec<usize>,
 }
@@ -312,6 +162,6 @@ impl Order<'_> {
     #[must_use]
     pub fn key(&self, index: usize) -> Key {
         let row = &self.rows[index];
-        Key::new(row.pod, row.packed, self.now)
+        Key { packed: row.packed, uid: Arc::clone(&row.pod.uid) }
     }
 }

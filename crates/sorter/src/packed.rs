@@ -1,9 +1,7 @@
 //! The rules as integers: comparing two pods is comparing a few numbers.
 //!
 //! Every rule has its bits in one of four words, the earlier rule in the earlier word or the higher bits, so
-//! that the smaller words are first. This module compares nothing itself.
-
-use std::cmp::Reverse;
+//! that the smaller words are first.
 
 use jiff::Timestamp;
 
@@ -53,10 +51,9 @@ const RESTARTS: Field = Field::new(Rule::Restarts, 2, 0, 32);
 const SIDECAR_RESTARTS: Field = Field::new(Rule::SidecarRestarts, 3, 8, 32);
 const CREATION_TIME: Field = Field::new(Rule::CreationTime, 3, 0, 8);
 
-/// The fields of the first two words: the rules before the ready time.
-pub(crate) const UPPER: [Field; 6] = [PRIORITY, ASSIGNED, PHASE, READY, COST, RANK];
-/// The fields of the last two words: the rules from the ready time on, without the UID.
-pub(crate) const LOWER: [Field; 4] = [READY_TIME, RESTARTS, SIDECAR_RESTARTS, CREATION_TIME];
+/// All fields, in the order of their rules.
+pub(crate) const FIELDS: [Field; 10] =
+    [PRIORITY, ASSIGNED, PHASE, READY, COST, RANK, READY_TIME, RESTARTS, SIDECAR_RESTARTS, CREATION_TIME];
 
 /// The sign bit: negative numbers get the smaller half of the unsigned ones.
 const SIGN: u32 = 1 << 31;
@@ -65,12 +62,9 @@ fn signed(number: i32) -> u32 {
     number.cast_unsigned() ^ SIGN
 }
 
-/// The time itself, newest first: if there is no current time to measure from.
-pub(crate) type Exact = Option<Reverse<Timestamp>>;
-
 /// The number of an event without a time: it is before every time.
 const NO_TIME: u8 = 0;
-/// The number of an event now or in the future, and of one with an exact time.
+/// The number of an event now or in the future.
 const NO_AGE: u8 = 1;
 /// The number of an age of 1 ns; every power of two is one more.
 const FIRST_BUCKET: u32 = 2;
@@ -82,9 +76,8 @@ const MAX_SECONDS: i64 = i64::MAX / 1_000_000_000 - 2;
 ///
 /// Buckets of doubling width, as in the standard order, so that young pods are distinguished by their age and
 /// old ones are not: floor(log2(age in ns)), and one less for now and the future.
-fn bucket(time: Option<Timestamp>, now: Option<Timestamp>) -> u8 {
+fn bucket(time: Option<Timestamp>, now: Timestamp) -> u8 {
     let Some(time) = time else { return NO_TIME };
-    let Some(now) = now else { return NO_AGE };
     let seconds = now.as_second() - time.as_second();
     let log = if (0..=MAX_SECONDS).contains(&seconds) {
         let rest = i64::from(now.subsec_nanosecond()) - i64::from(time.subsec_nanosecond());
@@ -96,13 +89,13 @@ fn bucket(time: Option<Timestamp>, now: Option<Timestamp>) -> u8 {
     log.map_or(NO_AGE, |log| u8::try_from(FIRST_BUCKET + log).unwrap_or(u8::MAX))
 }
 
-/// The rules of one pod, except its exact times and its UID.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The rules of one pod, except its UID.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Packed([u64; 4]);
 
 impl Packed {
     /// What the pod itself says; its priority, cost and rank are 0 until they are set.
-    pub(crate) fn of(pod: &Facts, now: Option<Timestamp>) -> Self {
+    pub(crate) fn of(pod: &Facts, now: Timestamp) -> Self {
         let phase: u8 = match pod.phase {
             Phase::Pending => 0,
             Phase::Unknown => 1,
@@ -128,24 +121,9 @@ impl Packed {
         self
     }
 
-    /// The words of [`UPPER`], and those of [`LOWER`].
-    pub(crate) fn halves(self) -> ([u64; 2], [u64; 2]) {
-        let [one, two, three, four] = self.0;
-        ([one, two], [three, four])
-    }
-
-    pub(crate) fn of_halves([one, two]: [u64; 2], [three, four]: [u64; 2]) -> Self {
-        Self([one, two, three, four])
-    }
-
     /// The bits in which they differ.
     pub(crate) fn differing(self, other: Self) -> Self {
         Self(std::array::from_fn(|at| self.0[at] ^ other.0[at]))
-    }
-
-    /// The bits of both.
-    pub(crate) fn or(self, other: Self) -> Self {
-        Self(std::array::from_fn(|at| self.0[at] | other.0[at]))
     }
 
     pub(crate) fn priority(self) -> i32 {
@@ -177,20 +155,10 @@ impl Packed {
     }
 
     pub(crate) fn has_ready_time(self) -> bool {
-        READY_TIME.of(&self) != NO_TIME.into()
+        READY_TIME.of(&self) != u64::from(NO_TIME)
     }
 
     pub(crate) fn has_creation_time(self) -> bool {
-        CREATION_TIME.of(&self) != NO_TIME.into()
+        CREATION_TIME.of(&self) != u64::from(NO_TIME)
     }
-}
-
-/// The exact ready time, if there is no current time to measure from.
-pub(crate) fn exact_ready_time(pod: &Facts, now: Option<Timestamp>) -> Exact {
-    if now.is_none() && pod.ready { pod.ready_since.map(Reverse) } else { None }
-}
-
-/// The exact creation time, if there is no current time to measure from.
-pub(crate) fn exact_creation_time(pod: &Facts, now: Option<Timestamp>) -> Exact {
-    if now.is_none() { pod.created.map(Reverse) } else { None }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::packed::{Field, LOWER, UPPER};
+use crate::packed::FIELDS;
 use crate::{Facts, Key, Rule};
 
 /// The rule that sorted `first` before `second`; `None` if `first` is not before it.
@@ -11,15 +11,9 @@ pub fn reason(first: &Key, second: &Key) -> Option<Rule> {
     if first >= second {
         return None;
     }
-    // Destructured, so that a new field of the key does not compile without its reason.
-    let Key { upper: _, ready_time, lower: _, creation_time, uid: _ } = first;
-    let differing = first.packed().differing(second.packed());
-    let decides =
-        |fields: &[Field]| fields.iter().find(|field| field.of(&differing) != 0).map(|field| field.rule);
-    let ready_time = (*ready_time != second.ready_time).then_some(Rule::ReadyTime);
-    let creation_time = (*creation_time != second.creation_time).then_some(Rule::CreationTime);
-    let rule = decides(&UPPER).or(ready_time).or_else(|| decides(&LOWER)).or(creation_time);
-    Some(rule.unwrap_or(Rule::Uid))
+    let differing = first.packed.differing(second.packed);
+    let decides = FIELDS.iter().find(|field| field.of(&differing) != 0);
+    Some(decides.map_or(Rule::Uid, |field| field.rule))
 }
 
 /// Why a pod has its place, as text for users: its delete priority, then what parts it from the next pod.
@@ -55,7 +49,7 @@ pub fn why_by(pod: &Facts, key: &Key, words: &str) -> Why {
 }
 
 fn own_priority(pod: &Facts, key: &Key) -> String {
-    let priority = key.packed().priority();
+    let priority = key.packed.priority();
     // The annotation and the default need no word. A node rule that gives 0 is not told apart from the
     // default.
     let source = if pod.priority.is_none() && priority != 0 { " (node rule)" } else { "" };
@@ -65,7 +59,7 @@ fn own_priority(pod: &Facts, key: &Key) -> String {
 /// What parts two pods by that rule, behind the priority of the first: ` > 0` or `, cost -100 < 0`. The
 /// second value is that of the next pod.
 fn parted(rule: Rule, first: &Key, next: &Key) -> String {
-    let (first, next) = (first.packed(), next.packed());
+    let (first, next) = (first.packed, next.packed);
     let words = match rule {
         Rule::DeletePriority => return format!(" > {}", next.priority()),
         Rule::Unassigned => "no node".to_owned(),

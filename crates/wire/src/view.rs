@@ -15,7 +15,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use ordereddeployment_api::names::{GROUP, annotation, pause_point};
 use ordereddeployment_api::{OrderedReplicaSet, PausePoint, parse_pause_duration};
 use ordereddeployment_sorter::{Facts, NodeFacts, Phase, parse_int32};
-use serde::Serialize;
 
 use crate::family::Family;
 use crate::objects::hash_of;
@@ -28,7 +27,7 @@ mod lenient;
 const SCHEDULED: &str = "PodScheduled";
 
 /// A pod with the fields that this project reads.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodView {
     /// Its metadata, narrowed.
     pub metadata: ObjectMeta,
@@ -36,66 +35,46 @@ pub struct PodView {
     status: PodStatusView,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct PodSpecView {
-    #[serde(skip_serializing_if = "Option::is_none")]
     node_name: Option<Arc<str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     init_containers: Option<Vec<InitContainerView>>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct InitContainerView {
     name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     restart_policy: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct PodStatusView {
-    #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<String>,
     /// Why it failed: the kubelet's reason and message.
-    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     start_time: Option<Time>,
-    /// When the API server stored the last status of a pod that has ended. Not a field of
-    /// Kubernetes: it is computed from `managedFields`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// When the API server stored the last status of a pod that has ended: from its `managedFields`.
     failed_at: Option<Time>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     conditions: Option<Vec<ConditionView>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     container_statuses: Option<Vec<ContainerStatusView>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     init_container_statuses: Option<Vec<ContainerStatusView>>,
 }
 
 /// A condition of a pod.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConditionView {
     /// Its type, such as `Ready`.
-    #[serde(rename = "type")]
     pub type_: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
     /// When `status` last changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
     /// Why no node accepts the pod; stored for this condition only.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct ContainerStatusView {
     name: String,
     restart_count: i32,
@@ -333,22 +312,20 @@ impl PodView {
 crate::served_as!(PodView, k8s_openapi::api::core::v1::Pod, metadata);
 
 /// A node with the fields that this project reads.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeView {
     /// Its metadata, narrowed.
     pub metadata: ObjectMeta,
     spec: NodeSpecView,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct NodeSpecView {
-    #[serde(skip_serializing_if = "Option::is_none")]
     unschedulable: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     taints: Option<Vec<TaintView>>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct TaintView {
     key: String,
 }

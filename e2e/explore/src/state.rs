@@ -42,7 +42,6 @@ fn first_status(setup: &Setup) -> OrderedDeploymentStatus {
         scaling: Some(Scaling { reached: setup.case.replicas, to: None }),
         pause: None,
         scaled_from: None,
-        suspended: None,
         completed: true,
     });
     OrderedDeploymentStatus { rollout, ..OrderedDeploymentStatus::default() }

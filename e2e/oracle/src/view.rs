@@ -80,12 +80,12 @@ impl<'a> View<'a> {
             .filter(|pod| !pod.terminating && !pod.finished && sets.contains_key(&*pod.set))
             .map(|pod| &**pod)
             .collect();
-        let rules = spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
-        let mut ordered = Pods::new(Some(snapshot.now));
+        let rules = node_rules(spec);
+        let mut ordered = Pods::new(snapshot.now);
         for pod in &pods {
             ordered.add(&pod.facts);
         }
-        let ordered = ordered.order(&rules, &snapshot.nodes);
+        let ordered = ordered.order(rules, &snapshot.nodes);
         let uncompared = to_compare(snapshot);
         let of_spec = sets_like(snapshot, uncompared.first());
         let hashes = snapshot.sets.iter().filter(|set| of_spec.contains(&*set.uid));
@@ -236,7 +236,7 @@ impl<'a> View<'a> {
         if sets.clone().any(|set| set.served.is_some()) {
             return others.filter(|set| set.served > Some(0)).max_by_key(|set| (set.served, set.revision));
         }
-        // Sets of an earlier controller.
+        // Sets that somebody else made.
         let from = self.status.rollout.as_ref().and_then(|rollout| rollout.from.as_ref())?;
         others.clone().find(|set| set.hash == from.template_hash)
     }

@@ -15,7 +15,7 @@ use kube::ResourceExt;
 use ordereddeployment_api::{Hold, OrderedDeploymentStatus, PausePoint, Strategy, StrategyType};
 use ordereddeployment_planner::{Place, Pod, Point, Snapshot, node_rules, rollout_order};
 use ordereddeployment_preview::next_act;
-use ordereddeployment_sorter::{self as sorter, Context, Ranks};
+use ordereddeployment_sorter as sorter;
 use ordereddeployment_wire::Family;
 use serde_json::Value;
 
@@ -288,12 +288,8 @@ fn sort_key(row: &PodRow) -> (bool, Option<usize>, &str) {
 
 /// The delete priority of any pod, also of one without a place in the order.
 fn priorities(snapshot: &Snapshot) -> impl Fn(&Pod) -> i32 {
-    let rules = snapshot.deployment.spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
-    let ranks = Ranks::none();
-    move |pod| {
-        let ctx = Context { now: None, rules: &rules, nodes: &snapshot.nodes, ranks: &ranks };
-        sorter::key(&pod.facts, &ctx).priority()
-    }
+    let rules = node_rules(&snapshot.deployment.spec);
+    move |pod| sorter::priority(&pod.facts, rules, &snapshot.nodes)
 }
 
 /// The pause point of a pod, unless the rollout has passed it.

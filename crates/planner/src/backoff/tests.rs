@@ -15,15 +15,9 @@ fn failed(name: &str, created: i64, at: i64) -> Pod {
     let failed = Failed { at: time(at), seen: time(at), reason: word("OutOfcpu"), message: word("no") };
     let facts = Facts {
         uid: name.into(),
-        node: None,
         phase: Phase::of("Failed"),
-        ready: false,
-        ready_since: None,
         created: Some(time(created)),
-        restarts: 0,
-        sidecar_restarts: 0,
-        priority: None,
-        cost: None,
+        ..Facts::default()
     };
     Pod {
         name: name.to_owned(),

@@ -13,10 +13,10 @@ use ordereddeployment_api::{
 };
 
 use crate::conditions::hold_message;
-use crate::inventory::{Inventory, RankedPod};
+use crate::inventory::{Inventory, RankedPod, narrow};
 use crate::points::{self, Ahead, Kind, Points};
 use crate::replica_sets::surplus::{first_of_each, size, waiting};
-use crate::{Decision, Read, Record, Set, Snapshot, events, groups, history, hold, seen, upgrade};
+use crate::{Decision, Read, Record, Set, Snapshot, events, groups, history, hold, seen};
 
 /// The pods that wait for a pause point: for each set, by UID, how many and why.
 pub(super) type HeldBack = BTreeMap<Arc<str>, String>;
@@ -26,9 +26,6 @@ pub(super) type HeldBack = BTreeMap<Arc<str>, String>;
 pub(super) fn transition(inventory: &Inventory<'_>) -> Option<Decision> {
     if is_of_another_rollout(inventory) {
         return Some(record(OrderedDeploymentStatus::default()));
-    }
-    if let Some(upgraded) = upgrade::upgrade(inventory, true) {
-        return Some(upgraded);
     }
     let seen = || {
         seen::see(inventory, groups::Sight::Plain)
@@ -242,13 +239,12 @@ fn begin(inventory: &Inventory<'_>, point: &Ahead<'_>) -> Decision {
     let mut status = inventory.status.clone();
     let active = inventory.by_set();
     let pods = |set: &Set| active.get(&set.hash).copied().unwrap_or(0);
-    let narrow = |count: i64| i32::try_from(count).unwrap_or(i32::MAX);
     let hold = Hold {
         limit: None,
         sizes: inventory.old_sets().map(|set| (set.hash.clone(), narrow(pods(set)))).collect(),
         ..hold::at(inventory, point, 0)
     };
-    let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+    let name = inventory.name();
     let mut message = hold_message(&hold, &format!("deployment/{name}"));
     if let (Kind::Invalid, Some(why)) = (&point.kind, inventory.invalid_points.first()) {
         message = format!(

@@ -432,6 +432,22 @@ histories! {
             image v2 => complete v1=0 v2=1
             deadline 600 aborts, image v4
             broken v2, image v2, lose all, wake => unaborted v1=0";
+    // A pod is lost just before, or all are. More replicas come with the image.
+    missing_pods_count_as_behind_a_place:
+        rolling(10, 10, 0, "gate before priority 100") => "lose #0, image v2 => held=gate@2 v2=0",
+        rolling(4, 1, 1, "gate before priority 100") => "lose all, image v2 => held=gate@2 v2=0",
+        rolling(10, 5, 1, "gate before priority 100") => "scale 20, image v2 => held=gate@2 v2=0";
+    one_failed_request_does_not_show_a_place_as_empty:
+        rolling(10, 10, 0, "gate before priority 0") => "
+            priorities 5, lose #1 #2 #3 #4 #5 #6 #7 #8 #9, image v2, breaks 0, step 2
+            breaks none => held=gate@2 v2=1";
+    groups_of_nodes_that_are_away_for_a_while_stay_as_they_were:
+        rolling(3, 1, 0, "canary after 1; zones between pool") => "
+            v1 nodes n0 n1 n2, begin v2
+            points canary after 1
+            scale 5
+            v1 nodes n1 n2 n1 n2, points canary after 1; zones between pool
+            resume => held=zones.n1";
     going_back_replaces_lost_pods_while_paused_too:
         rolling(4, 1, 1, ""), recreate(4, "") => "
             image v2, step
@@ -491,17 +507,6 @@ fn a_forged_time_of_a_hold_is_no_overflow() {
 }
 
 #[test]
-fn missing_pods_count_as_behind_a_place() {
-    let place = "gate before priority 100";
-    // A pod is lost just before.
-    rolling(10, 10, 0, place).play("lose #0, image v2 => held=gate@2 v2=0");
-    // All are lost.
-    rolling(4, 1, 1, place).play("lose all, image v2 => held=gate@2 v2=0");
-    // More replicas come with the image.
-    rolling(10, 5, 1, place).play("scale 20, image v2 => held=gate@2 v2=0");
-}
-
-#[test]
 fn a_mark_with_a_smaller_number_takes_the_place_of_a_larger_one() {
     let mut cluster = rolling(80, 1, 1, "");
     let priorities: Vec<i32> = (0..80).rev().collect();
@@ -528,17 +533,6 @@ fn more_groups_than_the_status_keeps_stop_nothing_else() {
     cluster.play("image v2, step 6");
     let points = cluster.status().rollout.unwrap().points.unwrap();
     assert!(points.len() <= limits::POINTS, "{}", points.len());
-}
-
-#[test]
-fn one_failed_request_does_not_show_a_place_as_empty() {
-    let mut cluster = rolling(10, 10, 0, "gate before priority 0");
-    cluster.prioritize(&[5]);
-    cluster.pods.truncate(1);
-    cluster.play(
-        "image v2, breaks 0, step 2
-         breaks none => held=gate@2 v2=1",
-    );
 }
 
 #[test]
@@ -695,17 +689,6 @@ fn groups_by_another_label_are_other_ones() {
     cluster.play(
         "points zones between rack; four after 4; five after 3
          points zones between rack; four after 4; five after 5 => held=zones.n2",
-    );
-}
-
-#[test]
-fn groups_of_nodes_that_are_away_for_a_while_stay_as_they_were() {
-    rolling(3, 1, 0, "canary after 1; zones between pool").play(
-        "v1 nodes n0 n1 n2, begin v2
-         points canary after 1
-         scale 5
-         v1 nodes n1 n2 n1 n2, points canary after 1; zones between pool
-         resume => held=zones.n1",
     );
 }
 

@@ -28,7 +28,7 @@ fn two_releases() -> Cluster {
     cluster
 }
 
-/// Sets without a record of what served, as of an older controller or a Deployment. The template was changed
+/// Sets without a record of what served, as of a Deployment. The template was changed
 /// at once.
 fn adopted() -> Cluster {
     let mut cluster = running();

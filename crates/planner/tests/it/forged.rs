@@ -3,16 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{ConditionStatus, OrderedDeploymentStatus};
 use ordereddeployment_planner::{Decision, DryRun, SetChange};
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::fuzz::{config, counts, forged, status};
 use crate::model::Cluster;
-use crate::play::{histories, recreate, rolling};
-use crate::properties::{Happening, apply, finish, happening, spec};
+use crate::play::{histories, rolling};
 
 /// Four pods of `v3`; `v1` and `v2` were complete before.
 fn third(spec: &Value) -> Cluster {
@@ -49,20 +46,6 @@ fn hash_of(cluster: &Cluster, image: &str) -> String {
 
 fn images(cluster: &Cluster) -> BTreeSet<String> {
     cluster.active().map(|pod| cluster.image(pod)).collect()
-}
-
-#[test]
-fn forged_sizes_of_a_hold_start_no_pod_of_a_revision_outside_the_rollout() {
-    let mut cluster = third(&of_four());
-    let (old, new) = (hash_of(&cluster, "v1"), hash_of(&cluster, "v3"));
-    let hold = json!({
-        "id": "x@3", "pod": "x", "podUID": "x", "point": "Before", "revision": 3,
-        "since": "2023-11-14T22:13:20Z", "replicas": 4, "sizes": {old: 4, new: 4},
-    });
-    patch(&mut cluster, &json!({"hold": hold}));
-    cluster.settle();
-    assert_eq!(images(&cluster), BTreeSet::from(["v3".to_owned()]));
-    assert!(cluster.active().count() <= 5, "{} pods", cluster.active().count());
 }
 
 #[test]
@@ -123,60 +106,6 @@ fn what_is_too_long_in_a_status_is_cut() {
     assert_eq!(cluster.count_events(reason::STATUS_CORRECTED), 1);
 }
 
-/// Four pods, of which one is updated: a declared point pauses the rollout there.
-fn paused_at_the_canary() -> Cluster {
-    let mut cluster = rolling(4, 1, 1, "canary after 1");
-    cluster.play("image v2");
-    cluster
-}
-
-#[test]
-fn a_hold_whose_number_is_forged_makes_no_updated_pod_beyond_its_point() {
-    let mut cluster = paused_at_the_canary();
-    let sizes = json!({hash_of(&cluster, "v1"): 0, hash_of(&cluster, "v2"): 4});
-    patch(&mut cluster, &json!({"hold": {"sizes": sizes, "declared": {"afterUpdated": "100%"}}}));
-    cluster.play("settle => v1=3 v2=1");
-}
-
-#[test]
-fn forged_sizes_start_no_updated_pod_beside_an_old_one_under_recreate() {
-    for is_held in [true, false] {
-        let mut cluster = recreate(6, "");
-        cluster.play("mark before #2, image v2");
-        let left = cluster.of_image("v1");
-        assert!((1..6).contains(&left) && cluster.status().hold.is_some());
-        let sizes = json!({hash_of(&cluster, "v1"): left, hash_of(&cluster, "v2"): 6 - left});
-        let suspended = json!({"replicas": 6, "sizes": sizes});
-        let forged = if is_held {
-            json!({"hold": {"sizes": sizes}})
-        } else {
-            json!({"hold": null, "rollout": {"suspended": suspended}})
-        };
-        patch(&mut cluster, &forged);
-        cluster.settle();
-        assert!(cluster.of_image("v1") == 0 || cluster.of_image("v2") == 0, "{is_held}");
-    }
-}
-
-#[test]
-fn forged_sizes_of_a_hold_delete_no_pod_that_the_replicas_or_the_floor_keep() {
-    // At its own D, the hold has four pods: nothing goes.
-    let mut cluster = paused_at_the_canary();
-    let sizes = json!({hash_of(&cluster, "v1"): 0, hash_of(&cluster, "v2"): 1});
-    patch(&mut cluster, &json!({"hold": {"sizes": sizes}}));
-    cluster.play("settle => v1=3 v2=1");
-    // Of five, one may go, and all available ones are needed.
-    let mut cluster = Cluster::running(&of_four());
-    cluster.play("broken v2, image v2");
-    let sizes = json!({hash_of(&cluster, "v1"): 0, hash_of(&cluster, "v2"): 4});
-    let hold = json!({
-        "id": "x@2", "pod": "x", "podUID": "x", "point": "Before", "revision": 2,
-        "since": "2023-11-14T22:13:20Z", "until": "2043-11-14T22:13:20Z", "replicas": 4, "sizes": sizes,
-    });
-    patch(&mut cluster, &json!({"hold": hold}));
-    cluster.play("settle => v1=4 v2=1");
-}
-
 #[test]
 fn a_rollout_marks_its_set_as_served_together_with_its_final_size() {
     let mut cluster = Cluster::running(&of_four());
@@ -217,13 +146,13 @@ histories! {
             abort 4 => v2=4 active=4";
 }
 
-/// The sets of an earlier controller say nothing of what served.
+/// Sets that somebody else made say nothing of what served.
 fn as_before(cluster: &mut Cluster) {
     cluster.sets.iter_mut().for_each(|set| set.served = None);
 }
 
 #[test]
-fn sets_of_an_earlier_controller_are_marked_as_the_status_says_and_can_be_gone_back_to() {
+fn sets_without_a_record_are_marked_as_the_status_says_and_can_be_gone_back_to() {
     // At rest, both are marked.
     let mut cluster = third(&of_four());
     as_before(&mut cluster);
@@ -241,76 +170,4 @@ fn sets_of_an_earlier_controller_are_marked_as_the_status_says_and_can_be_gone_b
     cluster.play("broken v4, image v4");
     cluster.play("abort 4");
     assert_eq!(images(&cluster), BTreeSet::from(["v3".to_owned()]));
-}
-
-/// A step of a history in which somebody writes the status.
-#[derive(Clone, Debug)]
-enum Step {
-    Happening(Happening),
-    /// Somebody replaces the status.
-    Replaced(Value),
-    /// Somebody replaces these fields of it: the bits say which.
-    Patched(Value, u32),
-    /// Somebody writes a status of before.
-    Restored(usize),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        12 => happening().prop_map(Step::Happening),
-        1 => status().prop_map(Step::Replaced),
-        3 => (status(), any::<u32>()).prop_map(|(status, bits)| Step::Patched(status, bits)),
-        1 => any::<usize>().prop_map(Step::Restored),
-    ]
-}
-
-/// The status with some of these fields; one field in two where it is an object.
-fn mixed(status: Value, forged: &Value, bits: u32) -> Value {
-    let (Value::Object(mut status), Value::Object(forged)) = (status, forged) else { return forged.clone() };
-    for (at, (key, value)) in forged.iter().enumerate() {
-        if bits.rotate_right(u32::try_from(at).unwrap()) & 1 == 0 {
-            continue;
-        }
-        let own = status.remove(key).filter(Value::is_object);
-        let value = match own {
-            Some(own) if value.is_object() => mixed(own, value, bits.rotate_right(7)),
-            _ => value.clone(),
-        };
-        status.insert(key.clone(), value);
-    }
-    Value::Object(status)
-}
-
-proptest! {
-    #![proptest_config(config(300))]
-
-    #[test]
-    fn no_status_breaks_a_rule_at_any_moment_and_the_cluster_settles(
-        spec in spec(), steps in proptest::collection::vec(step(), 0..60),
-    ) {
-        let mut cluster = Cluster::new(&spec);
-        cluster.forged = true;
-        let mut before: Vec<OrderedDeploymentStatus> = Vec::new();
-        for step in steps {
-            before.push(cluster.status());
-            match step {
-                Step::Happening(happening) => apply(&mut cluster, happening),
-                Step::Replaced(value) => cluster.deployment.status = Some(forged(&cluster, &value)),
-                Step::Patched(value, bits) => {
-                    let value = serde_json::to_value(forged(&cluster, &value)).unwrap();
-                    let own = serde_json::to_value(cluster.status()).unwrap();
-                    let mixed = serde_json::from_value(mixed(own, &value, bits)).ok();
-                    cluster.deployment.status = mixed.or(cluster.deployment.status.take());
-                }
-                Step::Restored(at) => cluster.deployment.status = Some(before[at % before.len()].clone()),
-            }
-        }
-        finish(&mut cluster, false);
-        prop_assert!(cluster.is_complete(), "{:#?}", cluster.status());
-        prop_assert!(counts(&cluster.status()).into_iter().all(|count| count >= 0));
-        prop_assert!(!cluster.status().limit(), "{:#?}", cluster.status());
-        let steps = cluster.steps;
-        cluster.rest();
-        prop_assert_eq!(cluster.steps, steps + 1, "at rest nothing is written");
-    }
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint, Template};
+use ordereddeployment_api::{ConditionStatus, OrderedDeploymentStatus, Template};
 use ordereddeployment_oracle::{History, Violation, check};
 use ordereddeployment_planner::{
-    Act, ComparisonResult, Decision, DryRun, Event, Pod, Point, Purpose, Read, Regarding, Set, SetChange,
-    Snapshot, whole_seconds,
+    Act, ComparisonResult, Decision, DryRun, Event, Pod, Purpose, Read, Regarding, Set, SetChange, Snapshot,
+    whole_seconds,
 };
 use ordereddeployment_preview::SimulatedCluster;
 use ordereddeployment_sorter::{NodeFacts, Phase};
@@ -199,12 +199,6 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn pause_at(&mut self, index: usize, side: PausePoint) -> String {
-        let pod = self.pod(index);
-        pod.point = Point::At { side, duration: Ok(None) };
-        pod.name.clone()
-    }
-
     /// Another process becomes leader: state in memory is lost.
     pub(crate) fn restart(&mut self) {
         self.known_points.clear();
@@ -246,17 +240,7 @@ impl Cluster {
             self.history.look(&snapshot);
             wrong.extend(self.history.check(&snapshot, &decision));
         }
-        assert_eq!(
-            wrong,
-            Vec::<Violation>::new(),
-            "{decision:#?}\n{:#?}\nSETS {:?}",
-            self.history,
-            snapshot
-                .sets
-                .iter()
-                .map(|s| (s.uid.to_string(), s.hash.clone(), s.served, s.revision, s.replicas, s.terminating))
-                .collect::<Vec<_>>()
-        );
+        assert_eq!(wrong, Vec::<Violation>::new(), "{decision:#?}\n{:#?}\n{:?}", self.history, snapshot.sets);
         self.history.decided(&snapshot, &decision);
         match decision {
             Decision::Read(read) => panic!("asked for what it has: {read:?}"),
@@ -298,9 +282,9 @@ impl Cluster {
         decided
     }
 
-    /// No rollout deletes a pod whose template equals the spec's, however it is spelled.
+    /// No rollout deletes a pod whose template equals the spec's, however it is spelled. An abort does.
     fn check_that_no_equal_pod_goes(&self, act: &Act) {
-        if self.compares.is_none() {
+        if self.compares.is_none() || self.status().aborted.is_some() {
             return;
         }
         let own = read(&self.deployment.spec.template);
@@ -464,13 +448,10 @@ impl Cluster {
         let mut quiet = 0;
         for _ in 0..1000 {
             self.rest();
-            let seen = |cluster: &Self| {
-                (cluster.pods.len(), cluster.deleted.len(), cluster.count, cluster.deployment.status.clone())
-            };
-            let before = seen(self);
+            let before = self.seen();
             self.tick(1);
             self.rest();
-            quiet = if before == seen(self) { quiet + 1 } else { 0 };
+            quiet = if before == self.seen() { quiet + 1 } else { 0 };
             if quiet > 3 {
                 return;
             }
@@ -492,11 +473,10 @@ impl Cluster {
                     .any(|pod| pod.terminating || (!pod.finished && pod.facts.phase == Phase::Pending));
             let kubelet = busy.then(|| self.now + SignedDuration::from_secs(1));
             let Some(next) = [kubelet, self.wake].into_iter().flatten().min() else { return };
-            let before = (self.pods.len(), self.deleted.len(), self.count, self.deployment.status.clone());
+            let before = self.seen();
             self.tick_to(next);
             self.rest();
-            let after = (self.pods.len(), self.deleted.len(), self.count, self.deployment.status.clone());
-            quiet = if before == after { quiet + 1 } else { 0 };
+            quiet = if before == self.seen() { quiet + 1 } else { 0 };
             if quiet > 10 {
                 return;
             }
@@ -504,17 +484,15 @@ impl Cluster {
         panic!("it does not settle: {:#?}", self.status());
     }
 
-    /// Names of the pods that the rollout deleted, in order.
-    pub(crate) fn rolled_out(&self) -> Vec<String> {
-        let deleted = self.deleted.iter().filter(|(_, purpose)| *purpose == Purpose::Rollout);
-        deleted.map(|(name, _)| name.clone()).collect()
+    /// What changes while there is something to do.
+    fn seen(&self) -> impl PartialEq + use<> {
+        (self.pods.len(), self.deleted.len(), self.count, self.deployment.status.clone())
     }
 
     pub(crate) fn is_complete(&self) -> bool {
-        let complete = ordereddeployment_api::names::condition::COMPLETE;
         let status = self.status();
-        let condition = status.condition(complete).cloned();
-        condition.is_some_and(|found| found.status == ordereddeployment_api::ConditionStatus::True)
+        let complete = status.condition(condition::COMPLETE);
+        complete.is_some_and(|found| found.status == ConditionStatus::True)
     }
 
     pub(crate) fn count_events(&self, reason: &str) -> usize {

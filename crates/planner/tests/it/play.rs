@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{
-    DeclaredPausePoint, OrderedDeploymentSpec, PausePoint, ProgressDeadlineAction, Strategy,
+    DeclaredPausePoint, OrderedDeploymentSpec, PausePoint, ProgressDeadlineAction, Strategy, template_hash,
 };
-use ordereddeployment_planner::{Pod, Point};
+use ordereddeployment_planner::{Failed, Malformed, Pod, Point, whole_seconds};
 use serde_json::{Value, json};
 
 use crate::model::{Cluster, Compares};
@@ -57,13 +57,17 @@ pub(crate) fn points_of(text: &str) -> Value {
     text.split("; ").filter(|point| !point.is_empty()).map(point_of).collect()
 }
 
+/// A number or a percentage.
+fn amount(text: &str) -> Value {
+    text.parse::<i32>().map_or_else(|_| json!(text), Value::from)
+}
+
 fn point_of(text: &str) -> Value {
     let (text, duration) = text.split_once(" for ").map_or((text, None), |(text, time)| (text, Some(time)));
     let words: Vec<&str> = text.split(' ').collect();
-    let number = |text: &str| text.parse::<i32>().map_or_else(|_| json!(text), Value::from);
     let mut point = match words[1..] {
-        ["after", updated] => json!({"afterUpdated": number(updated)}),
-        ["before", "priority", priority] => json!({"beforePriority": number(priority)}),
+        ["after", updated] => json!({"afterUpdated": amount(updated)}),
+        ["before", "priority", priority] => json!({"beforePriority": amount(priority)}),
         ["before", label, value] => json!({"beforeNodes": {"matchLabels": {label: value}}}),
         ["between", label] => json!({"betweenNodeGroups": label}),
         _ => panic!("no pause point: {text}"),
@@ -133,7 +137,7 @@ impl Cluster {
             }
             ["recreate"] => with_strategy(&json!({"type": "Recreate"})),
             ["bounds", surge, unavailable] => {
-                let [surge, unavailable] = [surge, unavailable].map(|text| text.parse::<i32>().unwrap());
+                let [surge, unavailable] = [surge, unavailable].map(amount);
                 let bounds = json!({"maxSurge": surge, "maxUnavailable": unavailable});
                 with_strategy(&json!({"type": "RollingUpdate", "rollingUpdate": bounds}))
             }
@@ -183,6 +187,19 @@ impl Cluster {
                 self.deployment.status = None;
             }
             ["restart"] => self.restart(),
+            ["forget"] => self.sets.iter_mut().for_each(|set| set.equal_templates.clear()),
+            ["cordon" | "uncordon", node] => {
+                self.nodes.get_mut(node).unwrap().unschedulable = words[0] == "cordon";
+            }
+            ["taken", image] => {
+                // Somebody else has a set of that name.
+                let mut template = self.deployment.spec.template.clone();
+                template.edit(|template| template["spec"]["containers"][0]["image"] = json!(image));
+                let hash = template_hash(&template, self.status().collision_count.unwrap_or(0));
+                if self.sets.iter().all(|set| set.hash != hash) {
+                    self.taken_names.insert(format!("web-{hash}"));
+                }
+            }
             ["respell", how] => self.respell(how.parse().unwrap()),
             ["silent"] => self.silence(true),
             ["answers"] => self.silence(false),
@@ -194,6 +211,16 @@ impl Cluster {
             ["ready", ref pods @ ..] => {
                 let now = self.now;
                 self.each(pods, |pod| (pod.facts.ready, pod.facts.ready_since) = (true, Some(now)));
+            }
+            ["fail", ref pods @ ..] => {
+                // The kubelet fails it now.
+                let at = whole_seconds(self.now);
+                let (reason, message) = ("OutOfcpu".into(), "Node didn't have enough".into());
+                let failed = Failed { at, seen: at, reason, message };
+                self.each(pods, |pod| {
+                    (pod.finished, pod.facts.ready) = (true, false);
+                    pod.failed = Some(Box::new(failed.clone()));
+                });
             }
             ["unready", ref pods @ ..] => self.each(pods, |pod| pod.facts.ready = false),
             ["priorities", ref all @ ..] => {
@@ -210,6 +237,7 @@ impl Cluster {
                 self.each(pods, |pod| pod.facts.node.clone_from(&node));
             }
             ["mark", side, ref pods @ ..] => self.mark(side, pods),
+            ["unmark", ref pods @ ..] => self.each(pods, |pod| pod.point = Point::None),
             [image, "nodes", ref nodes @ ..] => self.place(image, nodes),
             _ => return false,
         }
@@ -282,17 +310,23 @@ impl Cluster {
         self.pods.iter_mut().filter(|pod| chosen.contains(&pod.facts.uid)).for_each(change);
     }
 
-    /// Sets a pause point at a pod; a duration is in seconds.
+    /// Sets a pause point at a pod; a duration is in seconds. What is no side or no number is malformed.
     fn mark(&mut self, side: &str, pods: &[&str]) {
-        let (pods, seconds) = match pods {
-            [pods @ .., "for", seconds] => (pods, Some(seconds.parse().unwrap())),
-            pods => (pods, None),
+        let (pods, duration) = match pods {
+            [pods @ .., "for", seconds] => {
+                let seconds = seconds.parse().map_err(|_| Malformed);
+                (pods, seconds.map(|seconds| Some(Duration::from_secs(seconds))))
+            }
+            pods => (pods, Ok(None)),
         };
-        let side = if side == "before" { PausePoint::Before } else { PausePoint::After };
-        let duration = Ok(seconds.map(Duration::from_secs));
+        let point = match side {
+            "before" => Point::At { side: PausePoint::Before, duration },
+            "after" => Point::At { side: PausePoint::After, duration },
+            _ => Point::Malformed,
+        };
         let mut names = Vec::new();
         self.each(pods, |pod| {
-            pod.point = Point::At { side, duration };
+            pod.point = point.clone();
             names.push(pod.name.clone());
         });
         self.marked.extend(names);
@@ -329,8 +363,8 @@ impl Cluster {
                 "aborted" => status.aborted.is_some(),
                 "unaborted" => status.aborted.is_none(),
                 "held" => status.hold.is_some(),
+                "sound" => status.condition(condition::REPLICA_FAILURE).is_none(),
                 "free" => status.hold.is_none(),
-                "unsuspended" => status.rollout.is_none_or(|rollout| rollout.suspended.is_none()),
                 _ => panic!("no fact: {fact}"),
             };
         };

@@ -16,7 +16,7 @@ use ordereddeployment_sorter::{NodeFacts, Phase};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::play::histories;
+use crate::play::{histories, points_of};
 
 struct Cluster {
     simulated: SimulatedCluster,
@@ -182,11 +182,6 @@ impl Cluster {
         self.names(set).len()
     }
 
-    fn point(&mut self, place: usize, side: PausePoint) -> String {
-        self.pod(place).point = Point::At { side, duration: Ok(None) };
-        self.pod(place).name.clone()
-    }
-
     /// Descending priorities in the order of creation.
     fn prioritize(&mut self) {
         for (place, pod) in self.simulated.pods.iter_mut().enumerate() {
@@ -277,14 +272,25 @@ impl Cluster {
             }
             ["image", image] => self.roll_out(image),
             ["template", image] => self.set_template(image),
-            ["mark", "before", place] => self.marked = self.point(at(place), PausePoint::Before),
-            ["mark", "after", place] => self.marked = self.point(at(place), PausePoint::After),
+            ["mark", side, place, ref duration @ ..] => {
+                let side = if side == "after" { PausePoint::After } else { PausePoint::Before };
+                let seconds = duration.last().map(|seconds| Duration::from_secs(seconds.parse().unwrap()));
+                self.pod(at(place)).point = Point::At { side, duration: Ok(seconds) };
+                self.marked = self.pod(at(place)).name.clone();
+            }
+            ["wait", seconds] => {
+                self.simulated.now += SignedDuration::from_secs(seconds.parse().unwrap());
+            }
+            ["priority", priority, place] => {
+                self.pod(at(place)).facts.priority = Some(priority.parse().unwrap());
+            }
             ["unmark", place] => self.pod(at(place)).point = Point::None,
             ["unready", place] => self.pod(at(place)).facts.ready = false,
             ["pause"] => self.simulated.edit(|spec| spec.paused = true),
             ["resume"] => self.resume(),
             ["lose", "marked"] => self.simulated.pods.retain(|pod| pod.name != self.marked),
             ["lose", "last"] => _ = self.simulated.pods.pop(),
+            ["lose", place] if place.starts_with('#') => _ = self.simulated.pods.remove(at(place)),
             ["lose", set] => self.simulated.pods.retain(|pod| !pod.name.starts_with(&format!("web-{set}-"))),
             ["step"] => _ = self.step(),
             ["rest" | "unseen"] => {}
@@ -547,23 +553,12 @@ fn scaling_goes_on_while_paused_and_the_held_pod_goes_last() {
 
 #[test]
 fn a_duration_ends_the_pause_and_a_removed_annotation_too() {
-    for ends_by_time in [true, false] {
+    for end in ["wait 61, rest", "unmark #0"] {
         let mut cluster = rollout();
-        cluster.pod(0).point =
-            Point::At { side: PausePoint::Before, duration: Ok(Some(Duration::from_secs(60))) };
-        cluster.size("web-v1", 9);
-        cluster.rest();
-        assert!(cluster.is_paused());
+        cluster.play("mark before #0 for 60, size v1 9 => paused");
         cluster.live = false;
-        if ends_by_time {
-            cluster.simulated.now += SignedDuration::from_secs(61);
-        } else {
-            cluster.pod(0).point = Point::None;
-        }
-        cluster.rest();
+        cluster.play(end).play("=> unpaused deleted=1");
         assert!(cluster.live, "read live before a hold ends by itself");
-        assert!(!cluster.is_paused());
-        assert_eq!(cluster.deleted.len(), 1);
     }
 }
 
@@ -583,16 +578,14 @@ fn a_point_follows_the_edited_side_of_its_pod() {
 #[test]
 fn an_edited_duration_changes_the_end() {
     let mut cluster = rollout();
-    cluster.point(0, PausePoint::Before);
-    cluster.size("web-v1", 9);
-    cluster.rest();
-    let hold = |cluster: &Cluster| cluster.simulated.deployment.stored_status().hold.clone().unwrap();
-    assert_eq!(hold(&cluster).until, None);
-    cluster.pod(0).point =
-        Point::At { side: PausePoint::Before, duration: Ok(Some(Duration::from_secs(600))) };
-    cluster.rest();
-    let since = hold(&cluster).since.0;
-    assert_eq!(hold(&cluster).until.unwrap().0.duration_since(since), SignedDuration::from_secs(600));
+    let until = |cluster: &Cluster| {
+        let hold = cluster.simulated.deployment.stored_status().hold.clone().unwrap();
+        hold.until.map(|until| until.0.duration_since(hold.since.0).as_secs())
+    };
+    cluster.play("mark before #0, size v1 9");
+    assert_eq!(until(&cluster), None);
+    cluster.play("mark before #0 for 600");
+    assert_eq!(until(&cluster), Some(600));
 }
 
 #[test]
@@ -606,25 +599,16 @@ fn a_deployment_that_a_user_paused_waits_at_the_point_without_a_hold() {
 
 #[test]
 fn declared_points_pause_before_a_priority_and_before_nodes() {
-    let points = [
-        (json!([{"name": "rest", "beforePriority": 97}]), 3),
-        (json!([{"name": "pool", "beforeNodes": {"matchLabels": {"pool": "n1"}}}]), 1),
-        (json!([{"name": "pools", "betweenNodeGroups": "pool"}]), 1),
-    ];
-    for (point, ahead) in points {
+    for (point, ahead) in
+        [("rest before priority 97", 3), ("pool before pool n1", 1), ("pools between pool", 1)]
+    {
         let mut strategy = rolling();
-        strategy["pausePoints"] = point.clone();
-        let mut cluster = Cluster::new(10, &strategy);
-        cluster.prioritize();
-        cluster.roll_out("v2");
-        cluster.size("web-v1", 5);
-        cluster.rest();
+        strategy["pausePoints"] = points_of(point);
+        let mut cluster = prioritized(10, &strategy);
+        cluster.play("image v2, size v1 5 => paused");
         assert_eq!(cluster.deleted.len(), ahead, "{point}");
-        assert!(cluster.is_paused(), "{point}");
-        cluster.resume();
-        cluster.rest();
-        let left = if ahead == 3 { 5 } else { cluster.count("web-v1") };
-        assert_eq!(cluster.count("web-v1"), left, "{point}");
+        cluster.play("resume");
+        assert!(ahead < 3 || cluster.count("web-v1") == 5, "{point}");
     }
 }
 
@@ -636,34 +620,16 @@ fn declared_points_that_cannot_be_used_pause_the_rollout_until_they_are_correcte
         annotations.insert(annotation::PAUSE_POINTS.to_owned(), text.to_owned());
     };
     for text in ["[{", r#"[{"name": "a", "beforePriority": 1}, {"name": "a", "beforePriority": 0}]"#] {
-        let mut cluster = rollout();
-        annotate(&mut cluster, text);
-        cluster.size("web-v1", 7);
-        cluster.rest();
-        assert_eq!((cluster.count("web-v1"), cluster.is_paused()), (10, true), "{text}");
-        assert_eq!(cluster.simulated.deployment.stored_status().hold.as_ref().unwrap().id, "pausePoints@2");
-        // Care goes on: what is lost comes back, and scaling is carried out.
-        cluster.simulated.pods.pop();
-        cluster.size("web-v1", 10);
-        cluster.rest();
-        assert_eq!(cluster.count("web-v1"), 10);
-        cluster.size("web-v1", 7);
-        let mut corrected = cluster;
         let mut resumed = rollout();
         annotate(&mut resumed, text);
-        resumed.size("web-v1", 7);
-        resumed.rest();
+        resumed.play("size v1 7 => v1=10 paused");
+        assert_eq!(resumed.simulated.deployment.stored_status().hold.as_ref().unwrap().id, "pausePoints@2");
+        // Care goes on: what is lost comes back, and scaling is carried out.
+        resumed.play("lose last, size v1 10 => v1=10\n size v1 7, unseen");
+        let mut corrected = resumed.copy();
         annotate(&mut corrected, "[]");
-        corrected.rest();
-        resumed.resume();
-        resumed.rest();
-        for cluster in [corrected, resumed] {
-            assert_eq!(
-                (cluster.count("web-v1"), cluster.hold(), cluster.is_paused()),
-                (7, None, false),
-                "{text}"
-            );
-        }
+        corrected.play("rest => v1=7 free unpaused");
+        resumed.play("resume => v1=7 free unpaused");
     }
 }
 
@@ -677,36 +643,18 @@ fn a_deployment_that_is_being_deleted_pauses_nothing_and_keeps_its_sets() {
     cluster.play("lose last => v1=7");
 }
 
-#[derive(Clone, Debug)]
-enum Happening {
-    Size(usize, i32),
-    Scale(i32, Vec<i32>),
-    Point(usize, Point),
-    Priority(usize, i32),
-    Lost(usize),
-    Resume,
-    Pause,
-    RollOut(u8),
-    Steps(usize),
-}
-
-fn happening() -> impl Strategy<Value = Happening> {
-    let side = prop_oneof![Just(PausePoint::Before), Just(PausePoint::After)];
-    let point = prop_oneof![
-        3 => side.prop_map(|side| Point::At { side, duration: Ok(None) }),
-        1 => Just(Point::None),
-    ];
+/// A deed, or a number of decisions. A scale-up or scale-down gives the size of each set.
+fn happening() -> impl Strategy<Value = String> {
     prop_oneof![
-        (0..3usize, 0..9i32).prop_map(|(set, size)| Happening::Size(set, size)),
-        (0..9i32, prop::collection::vec(0..9i32, 3))
-            .prop_map(|(replicas, sizes)| Happening::Scale(replicas, sizes)),
-        (0..12usize, point).prop_map(|(pod, point)| Happening::Point(pod, point)),
-        (0..12usize, -2..3i32).prop_map(|(pod, priority)| Happening::Priority(pod, priority)),
-        (0..12usize).prop_map(Happening::Lost),
-        Just(Happening::Resume),
-        Just(Happening::Pause),
-        (1..4u8).prop_map(Happening::RollOut),
-        (1..4usize).prop_map(Happening::Steps),
+        "size v[1-3] [0-8]",
+        "scale [0-8]( [0-8]){3}",
+        "(mark before|mark before|mark after|unmark) #1?[0-9]",
+        "priority (-[12]|[0-2]) #1?[0-9]",
+        "lose #1?[0-9]",
+        "(resume|pause)",
+        "image v[1-3]",
+        "step [1-3]",
+        "step [1-3]",
     ]
 }
 
@@ -719,30 +667,26 @@ fn check(snapshot: &Snapshot, decision: &Decision) {
     let deleted: BTreeSet<&str> =
         act.deletes.iter().flat_map(|group| &group.targets).map(|target| &**target.uid()).collect();
     let size = |set: &Set| usize::try_from(set.replicas).unwrap();
-    let pods_of = |set: &Set| snapshot.pods.iter().filter(|pod| pod.set == set.uid).count();
-    let missing: usize = snapshot.sets.iter().map(|set| size(set).saturating_sub(pods_of(set))).sum();
+    let pods_of = |set: &Set| -> Vec<_> { snapshot.pods.iter().filter(|pod| pod.set == set.uid).collect() };
+    let missing: usize = snapshot.sets.iter().map(|set| size(set).saturating_sub(pods_of(set).len())).sum();
     let created: usize = act.creates.iter().map(|create| create.count).sum();
     assert!(created <= missing.saturating_sub(deleted.len()), "pods are created before there is room");
     for set in &snapshot.sets {
-        let pods: Vec<_> = snapshot.pods.iter().filter(|pod| pod.set == set.uid).collect();
-        let gone = pods.iter().filter(|pod| deleted.contains(&*pod.facts.uid)).count();
-        let size = usize::try_from(set.replicas).unwrap();
+        let (pods, size) = (pods_of(set), size(set));
+        let (goes, stays): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| deleted.contains(&*pod.facts.uid));
+        let gone = goes.len();
         assert!(gone <= pods.len().saturating_sub(size), "more pods go than the set has too many");
         let created: usize =
             act.creates.iter().filter(|create| create.hash == set.hash).map(|create| create.count).sum();
         assert!(pods.len() + created <= size.max(pods.len()), "more pods are created than the set misses");
-        let priority = |pod: &Pod| pod.facts.priority.unwrap_or(0);
         // Nothing stays that has a higher priority than a pod of the same set that goes, but for the held
         // pod.
-        let stays = pods.iter().filter(|pod| !deleted.contains(&*pod.facts.uid));
-        let stays = stays.filter(|pod| hold.is_none_or(|hold| *hold.pod_uid != *pod.facts.uid));
-        let most = stays.map(|pod| priority(pod)).max();
-        let least = pods
-            .iter()
-            .filter(|pod| deleted.contains(&*pod.facts.uid))
-            .filter(|pod| hold.is_none_or(|hold| *hold.pod_uid != *pod.facts.uid))
-            .map(|pod| priority(pod))
-            .min();
+        let priority = |pod: &&Arc<Pod>| {
+            let is_held = hold.is_some_and(|hold| *hold.pod_uid == *pod.facts.uid);
+            (!is_held).then(|| pod.facts.priority.unwrap_or(0))
+        };
+        let most = stays.into_iter().filter_map(priority).max();
+        let least = goes.into_iter().filter_map(priority).min();
         if let (Some(most), Some(least)) = (most, least) {
             assert!(most <= least, "a pod of priority {least} goes before one of {most}");
         }
@@ -761,54 +705,6 @@ fn check(snapshot: &Snapshot, decision: &Decision) {
     }
 }
 
-/// Every state of a rollout of three pods: priorities, pause points, sizes, updated pods, `spec.paused`.
-#[test]
-fn every_decision_about_a_small_rollout_keeps_the_order_the_sizes_and_the_pause_points() {
-    let points = [
-        Point::None,
-        Point::At { side: PausePoint::Before, duration: Ok(None) },
-        Point::At { side: PausePoint::After, duration: Ok(None) },
-    ];
-    let (mut acts, mut holds) = (0, 0);
-    for updated in 0..=2 {
-        let mut start = Cluster::new(3, &rolling());
-        start.roll_out("v2");
-        start.size("web-v2", updated);
-        start.rest();
-        for state in 0..8 * 27 * 4 * 4 * 2_usize {
-            let mut rest = state;
-            let mut next = |count: usize| {
-                let found = rest % count;
-                rest /= count;
-                found
-            };
-            let mut simulated = start.simulated.clone();
-            for pod in simulated.pods.iter_mut().take(3) {
-                pod.facts.priority = Some(i32::try_from(next(2)).unwrap());
-                pod.point = points[next(3)].clone();
-            }
-            let sizes = [next(4), next(4)];
-            let paused = next(2) == 1;
-            simulated.edit(|spec| spec.paused = paused);
-            let mut cluster = Cluster::of(simulated);
-            for (name, size) in ["web-v1", "web-v2"].into_iter().zip(sizes) {
-                cluster.size(name, i32::try_from(size).unwrap());
-            }
-            for _ in 0..4 {
-                let snapshot = cluster.snapshot();
-                let decision = decide_sets(&snapshot);
-                check(&snapshot, &decision);
-                acts += usize::from(matches!(decision, Decision::Act(_)));
-                if !cluster.step() {
-                    break;
-                }
-            }
-            holds += usize::from(cluster.hold().is_some());
-        }
-    }
-    assert!(acts > 0 && holds > 0, "{acts} decisions and {holds} pauses were checked");
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -822,33 +718,13 @@ proptest! {
         let mut cluster = Cluster::new(5, &strategy);
         cluster.roll_out("v2");
         for happening in happenings {
-            match happening {
-                Happening::Size(set, size) => {
-                    let count = cluster.simulated.sets.len();
-                    cluster.simulated.sets[set % count].replicas = size;
-                }
-                Happening::Scale(replicas, sizes) => {
-                    cluster.simulated.edit(|spec| spec.replicas = replicas);
-                    for (set, size) in cluster.simulated.sets.iter_mut().zip(sizes) {
-                        set.replicas = if replicas == 0 { 0 } else { size };
-                        set.desired_replicas = Some(replicas);
-                    }
-                }
-                Happening::Point(pod, point) => {
-                    if let Some(pod) = cluster.simulated.pods.get_mut(pod) { pod.point = point; }
-                }
-                Happening::Priority(pod, priority) => {
-                    if let Some(pod) = cluster.simulated.pods.get_mut(pod) {
-                    pod.facts.priority = Some(priority);
-                }
-                }
-                Happening::Lost(pod) => {
-                    if pod < cluster.simulated.pods.len() { cluster.simulated.pods.remove(pod); }
-                }
-                Happening::Resume => cluster.resume(),
-                Happening::Pause => cluster.simulated.edit(|spec| spec.paused = true),
-                Happening::RollOut(image) => cluster.roll_out(&format!("v{image}")),
-                Happening::Steps(steps) => for _ in 0..steps {
+            let words: Vec<&str> = happening.split(' ').collect();
+            let has = |place: &str| {
+                let place = place.strip_prefix('#').map(|place| place.parse::<usize>().unwrap());
+                place.is_none_or(|place| place < cluster.simulated.pods.len())
+            };
+            match words[..] {
+                ["step", steps] => for _ in 0..steps.parse::<usize>().unwrap() {
                     let mut snapshot = cluster.snapshot();
                     check(&snapshot, &decide_sets(&snapshot));
                     if let Some(set) = unclaimed.and_then(|set| snapshot.sets.get(set)) {
@@ -857,6 +733,16 @@ proptest! {
                     }
                     cluster.step();
                 },
+                ["scale", replicas, ref sizes @ ..] => {
+                    let sets: Vec<_> = cluster.simulated.sets.iter().map(|set| set.name.clone()).collect();
+                    let size = |size: &str| if replicas == "0" { 0 } else { size.parse().unwrap() };
+                    let sizes: Vec<_> =
+                        sets.iter().zip(sizes).map(|(set, text)| (set.as_str(), size(text))).collect();
+                    cluster.scale(replicas.parse().unwrap(), &sizes);
+                }
+                ["size", "v3", _] if cluster.simulated.sets.len() < 3 => {}
+                [.., place] if !has(place) => {}
+                _ => cluster.deed(&words),
             }
         }
         // Without further interference the decisions end, and every set without a pause has its size.

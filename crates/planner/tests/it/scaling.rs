@@ -71,6 +71,14 @@ histories! {
             broken v2, image v2
             pause
             bounds 0 1, delete #0 => v1=8 v2=2";
+    updated_pods_beyond_the_replicas_go_also_if_no_status_says_that_there_were_more:
+        rolling(4, 4, 0, "") => "
+            broken v2, image v2 => v1=4 v2=4
+            lose status, scale 2 => v1=2 v2=2";
+    one_replica_keeps_the_last_old_pod_while_a_point_is_ahead:
+        rolling(4, 1, 3, "most after 3") => "
+            broken v2, image v2 => v1=1 v2=3 free
+            scale 1, until active<=3 => v1=1";
     pods_lost_just_before_a_pause_are_replaced_in_it:
         rolling(4, 1, 0, ""), recreate(4, "") => "delete #0 #1, pause => v1=4";
     a_resume_while_paused_at_no_replicas_keeps_the_split:

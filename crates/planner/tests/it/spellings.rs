@@ -1,9 +1,8 @@
 //! Templates with different spellings: which belong to one revision, when the API server is asked, and what
 //! waits for its answer.
 
-use ordereddeployment_api::{ConditionStatus, PausePoint, names::condition, names::reason};
+use ordereddeployment_api::{ConditionStatus, names::condition, names::reason};
 use ordereddeployment_planner::ComparisonResult;
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::model::{Cluster, Compares};
@@ -178,85 +177,6 @@ fn without_an_answer_a_rollout_without_a_set_starts_no_other() {
     cluster.settle();
     assert_eq!((cluster.status().rollout, cluster.of_image("v1")), (before, 3));
     assert_eq!(cluster.sets[0].revision, 1);
-}
-
-/// An action on an object.
-#[derive(Clone, Copy, Debug)]
-enum Deed {
-    Image(u8),
-    Respell(u32),
-    Scale(i32),
-    Pause(bool),
-    Point(usize),
-    Resume,
-    Silence(bool),
-    Restart,
-    Forget,
-    Lose(usize),
-    Time(u8),
-}
-
-fn deeds() -> impl Strategy<Value = Vec<Deed>> {
-    let deed = prop_oneof![
-        2 => (0_u8..3).prop_map(Deed::Image),
-        4 => (0_u32..12).prop_map(Deed::Respell),
-        2 => (0_i32..6).prop_map(Deed::Scale),
-        1 => any::<bool>().prop_map(Deed::Pause),
-        1 => (0_usize..4).prop_map(Deed::Point),
-        1 => Just(Deed::Resume),
-        2 => prop::bool::weighted(0.3).prop_map(Deed::Silence),
-        1 => Just(Deed::Restart),
-        1 => Just(Deed::Forget),
-        1 => (0_usize..4).prop_map(Deed::Lose),
-        6 => (1_u8..6).prop_map(Deed::Time),
-    ];
-    proptest::collection::vec(deed, 1..40)
-}
-
-fn happen(cluster: &mut Cluster, deed: Deed) {
-    let count = cluster.active().count();
-    match deed {
-        Deed::Image(image) => cluster.set_image(&format!("v{image}")),
-        Deed::Respell(how) => cluster.respell(how),
-        Deed::Scale(replicas) => cluster.edit(|spec| spec.replicas = replicas),
-        Deed::Pause(paused) => cluster.edit(|spec| spec.paused = paused),
-        Deed::Point(index) if index < count => _ = cluster.pause_at(index, PausePoint::Before),
-        Deed::Resume if cluster.status().hold.is_some() => cluster.resume(),
-        Deed::Silence(silent) => cluster.silence(silent),
-        Deed::Restart => cluster.restart(),
-        Deed::Forget => cluster.sets.iter_mut().for_each(|set| set.equal_templates.clear()),
-        Deed::Lose(index) if index < count => cluster.pod(index).terminating = true,
-        Deed::Point(_) | Deed::Resume | Deed::Lose(_) => {}
-        Deed::Time(steps) => {
-            for _ in 0..steps {
-                cluster.step();
-            }
-            cluster.tick(1);
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
-
-    /// Each step checks that no rollout deletes a pod whose template equals the spec's.
-    #[test]
-    fn no_pod_is_deleted_for_its_own_template_in_any_spelling(replicas in 1_i32..5, deeds in deeds()) {
-        let mut cluster = running(replicas);
-        for deed in deeds {
-            happen(&mut cluster, deed);
-        }
-        cluster.silence(false);
-        // A rollout that is parked at 0 with points ahead is not complete.
-        cluster.edit(|spec| (spec.paused, spec.replicas) = (false, replicas));
-        for _ in 0..12 {
-            cluster.settle();
-            if cluster.status().hold.is_some() {
-                cluster.resume();
-            }
-        }
-        prop_assert!(cluster.is_complete(), "{:#?}", cluster.status());
-    }
 }
 
 #[test]

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use mlua::{Lua, LuaSerdeExt, Value as LuaValue};
-use ordereddeployment_api::{
-    ConditionStatus, OrderedDeployment, PausePoint, names::condition, names::reason,
-};
+use ordereddeployment_api::{ConditionStatus, OrderedDeployment, names::condition, names::reason};
 use serde_json::{Value, json};
 
 use crate::model::Cluster;
@@ -86,8 +84,7 @@ fn is(kstatus: &'static str, argocd: &str) -> (&'static str, String) {
 fn held() -> Cluster {
     let mut cluster = Cluster::running(&four());
     cluster.prioritize(&[9, 5]);
-    cluster.pause_at(1, PausePoint::Before);
-    cluster.play("image v2");
+    cluster.play("priorities 9 5, mark before #1, image v2");
     cluster
 }
 
@@ -140,7 +137,7 @@ fn a_hold_is_in_progress_and_suspended_and_the_actions_end_it() {
     assert!(!offered(&cluster.deployment).contains("resume"));
 
     let mut cluster = held();
-    cluster.pause_at(0, PausePoint::Before);
+    cluster.play("mark before #0, unseen");
     cluster.deployment = act(&cluster.deployment, "resume-all");
     cluster.settle();
     assert_eq!(result(&cluster), is("Current", "Healthy"));
@@ -244,14 +241,10 @@ fn a_problem_that_needs_a_user_is_reported_as_failed_until_it_is_fixed() {
 
 #[test]
 fn in_order_does_not_stall_while_a_new_pod_starts() {
-    let mut cluster = Cluster::running(&json!({
-        "replicas": 4,
-        "deletionOrder": {"unavailablePods": "InOrder"},
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
-    }));
-    cluster.prioritize(&[9, 8, 7, 6]);
-    cluster.pod(3).facts.ready = false;
-    cluster.play("image v2, rest");
+    let mut cluster = Cluster::running(&four());
+    let order = json!({"unavailablePods": "InOrder"});
+    cluster.edit(|spec| spec.deletion_order = Some(serde_json::from_value(order).unwrap()));
+    cluster.play("priorities 9 8 7 6, unready #3, image v2, rest");
     let stalled = |cluster: &Cluster| cluster.status().condition(condition::STALLED).cloned().unwrap();
     assert_ne!(stalled(&cluster).reason, reason::WAITING_IN_ORDER);
     cluster.settle();

@@ -48,17 +48,29 @@ const FOREIGN: &str = "٠٥٩۵०９０¹²³⁴①Ⅳ五½𝟗";
 const ODD: &str = "2147483647|2147483648|-2147483648|-2147483649|-0|-008|+1|00|1e3|0x10|0b1|4294967296|\
     9223372036854775808|-|--|+| |\t|\n|\u{0}|\u{feff}|\u{2212}|\u{a0}|_|,|.|5.0|NaN|inf|null|true";
 
-fn piece() -> impl Strategy<Value = String> {
-    prop_oneof![
+fn text() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
         "[0-9]{1,12}".prop_map(String::from),
         prop::sample::select(ODD.split('|').collect::<Vec<_>>()).prop_map(String::from),
         prop::sample::select(FOREIGN.chars().collect::<Vec<_>>()).prop_map(String::from),
         any::<char>().prop_map(String::from),
+    ];
+    let ends = [i64::from(i32::MIN), i64::from(i32::MAX)];
+    let near_an_end = (prop::sample::select(ends.to_vec()), -4_i64..5, 0_usize..3);
+    prop_oneof![
+        "[-+]{0,2}[0-9]{0,11}[ _x.]{0,1}[0-9]{0,2}",
+        any::<String>(),
+        any::<i32>().prop_map(|value| value.to_string()),
+        proptest::collection::vec(piece, 0..4).prop_map(|pieces| pieces.concat()),
+        near_an_end.prop_map(|(end, off, zeros)| {
+            let (sign, magnitude) = (if end < 0 { "-" } else { "" }, (end + off).unsigned_abs());
+            format!("{sign}{}{magnitude}", "0".repeat(zeros))
+        }),
     ]
 }
 
 fn config() -> ProptestConfig {
-    let cases = std::env::var_os("PROPTEST_CASES").is_none().then_some(4096);
+    let cases = std::env::var_os("PROPTEST_CASES").is_none().then_some(16_384);
     let default = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     ProptestConfig { cases: cases.unwrap_or(default.cases), ..default }
 }
@@ -67,36 +79,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn texts_that_look_like_numbers_follow_the_grammar(text in "[-+]{0,2}[0-9]{0,11}[ _x.]{0,1}[0-9]{0,2}") {
-        prop_assert_eq!(parse_int32(&text).map(i64::from), reference(&text));
-    }
-
-    #[test]
-    fn any_text_follows_the_grammar(text in any::<String>()) {
-        prop_assert_eq!(parse_int32(&text).map(i64::from), reference(&text));
-    }
-
-    #[test]
-    fn every_int32_is_read_back(value in any::<i32>()) {
-        prop_assert_eq!(parse_int32(&value.to_string()), Some(value));
-    }
-
-    #[test]
-    fn texts_of_odd_pieces_follow_the_grammar(
-        pieces in proptest::collection::vec(piece(), 0..4)
-    ) {
-        let text = pieces.concat();
-        prop_assert_eq!(parse_int32(&text).map(i64::from), reference(&text), "{:?}", text);
-    }
-
-    #[test]
-    fn numbers_near_the_ends_of_32_bits_follow_the_grammar(
-        value in prop_oneof![(i64::from(i32::MAX) - 3)..(i64::from(i32::MAX) + 4),
-        (i64::from(i32::MIN) - 4)..(i64::from(i32::MIN) + 3)],
-        zeros in 0_usize..3,
-    ) {
-        let (sign, magnitude) = (if value < 0 { "-" } else { "" }, value.unsigned_abs());
-        let text = format!("{sign}{}{magnitude}", "0".repeat(zeros));
+    fn every_text_follows_the_grammar(text in text()) {
         prop_assert_eq!(parse_int32(&text).map(i64::from), reference(&text), "{:?}", text);
     }
 }

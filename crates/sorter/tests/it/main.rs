@@ -5,8 +5,6 @@
 mod generate;
 mod grammar;
 mod node_rules;
-mod order;
-mod packed;
+mod random;
+mod reference;
 mod rules;
-mod standard;
-mod unpacked;

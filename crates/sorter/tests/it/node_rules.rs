@@ -2,34 +2,27 @@
 
 use std::sync::Arc;
 
-use ordereddeployment_sorter::{
-    Facts, Grant, NodeRule, Requirement, Rule, key, matching_rule, missing_nodes, reason,
-};
+use ordereddeployment_api::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement, NodePriority};
+use ordereddeployment_sorter::{Facts, Rule, matching_rule, priority, reason, why};
 
-use crate::generate::{ContextData, node, pod};
-use crate::order::order;
+use crate::generate::{self, Cluster, node, pod};
 
 /// A rule without fields that grants this priority.
-fn gives(priority: i32) -> NodeRule {
-    NodeRule {
-        requirements: Vec::new(),
-        unschedulable: None,
-        taint_keys: Vec::new(),
-        unassigned: None,
-        grant: Grant::Priority(priority),
-    }
+fn gives(priority: i32) -> NodePriority {
+    NodePriority { priority: Some(priority), ..NodePriority::default() }
 }
 
-fn pool(value: &str) -> Requirement {
-    Requirement::In { key: "pool".to_owned(), values: vec!["other".to_owned(), value.to_owned()] }
+/// A rule without fields that grants this cost.
+fn costs(cost: i32) -> NodePriority {
+    NodePriority { deletion_cost: Some(cost), ..NodePriority::default() }
 }
 
-fn in_pool(value: &str, grant: Grant) -> NodeRule {
-    NodeRule { requirements: vec![pool(value)], grant, ..gives(0) }
+fn in_pool(value: &str, rule: NodePriority) -> NodePriority {
+    NodePriority { node_selector: Some(generate::in_pool(value)), ..rule }
 }
 
-fn context_data(rules: Vec<NodeRule>) -> ContextData {
-    ContextData {
+fn cluster(rules: Vec<NodePriority>) -> Cluster {
+    Cluster {
         rules,
         nodes: [
             ("hybrid".into(), Some(node("hybrid", false, &[]))),
@@ -38,7 +31,7 @@ fn context_data(rules: Vec<NodeRule>) -> ContextData {
             ("gone".into(), None),
         ]
         .into(),
-        ..ContextData::plain()
+        ..Cluster::plain()
     }
 }
 
@@ -51,42 +44,47 @@ fn unassigned() -> Facts {
 }
 
 /// Which of hybrid, cordoned, spot, gone, not read, unassigned the rule matches.
-fn matches(rule: NodeRule) -> Vec<&'static str> {
-    let data = context_data(vec![rule]);
+fn matches(rule: NodePriority) -> Vec<&'static str> {
+    let cluster = cluster(vec![rule]);
     let assigned = ["hybrid", "cordoned", "spot", "gone", "unread"].map(|name| (name, on(name)));
     assigned
         .into_iter()
         .chain([("unassigned", unassigned())])
-        .filter(|(_, pod)| matching_rule(pod, &data.context()).is_some())
+        .filter(|(_, pod)| matching_rule(pod.node.as_ref(), &cluster.rules, &cluster.nodes).is_some())
         .map(|(name, _)| name)
         .collect()
 }
 
 /// A rule with these fields: `pool in hybrid`, `pool not-in hybrid`, `pool exists`, `pool absent`,
 /// `cordoned`, `uncordoned`, `tainted spot`, `unassigned` or `assigned`, with commas between them.
-fn with(fields: &str) -> NodeRule {
+fn with(fields: &str) -> NodePriority {
     let mut rule = gives(1);
+    let mut requirements = Vec::new();
     for field in fields.split(", ").filter(|field| !field.is_empty()) {
         let words: Vec<String> = field.split(' ').map(str::to_owned).collect();
-        let (key, values) = (words[0].clone(), || words[2..].to_vec());
-        let requirement = match words.get(1).map(String::as_str) {
-            Some("in") => Requirement::In { key, values: values() },
-            Some("not-in") => Requirement::NotIn { key, values: values() },
-            Some("exists") => Requirement::Exists { key },
-            Some("absent") => Requirement::DoesNotExist { key },
-            _ => {
-                match key.as_str() {
+        let values = |from: usize| Some(words[from..].to_vec());
+        let (operator, values) = match (words[0].as_str(), words.get(1).map(String::as_str)) {
+            (_, Some("in")) => (LabelSelectorOperator::In, values(2)),
+            (_, Some("not-in")) => (LabelSelectorOperator::NotIn, values(2)),
+            (_, Some("exists")) => (LabelSelectorOperator::Exists, None),
+            (_, Some("absent")) => (LabelSelectorOperator::DoesNotExist, None),
+            (name, _) => {
+                match name {
                     "cordoned" => rule.unschedulable = Some(true),
                     "uncordoned" => rule.unschedulable = Some(false),
                     "unassigned" => rule.unassigned = Some(true),
                     "assigned" => rule.unassigned = Some(false),
-                    "tainted" => rule.taint_keys = words[1..].to_vec(),
+                    "tainted" => rule.taint_keys = values(1),
                     _ => panic!("no field: {field}"),
                 }
                 continue;
             }
         };
-        rule.requirements.push(requirement);
+        requirements.push(LabelSelectorRequirement { key: words[0].clone(), operator, values });
+    }
+    if !requirements.is_empty() {
+        let selector = LabelSelector { match_labels: None, match_expressions: Some(requirements) };
+        rule.node_selector = Some(selector);
     }
     rule
 }
@@ -125,64 +123,45 @@ fn fields_of_a_rule_match_nodes_and_all_of_them_must() {
     }
 }
 
+/// The priority of a pod, and its cost as the reason says it before an equal pod with a larger one.
+fn granted(pod: &Facts, cluster: &Cluster) -> (i32, i32) {
+    let own = priority(pod, &cluster.rules, &cluster.nodes);
+    let next = Facts { uid: "z".into(), priority: Some(own), cost: Some(99), ..pod.clone() };
+    let pods = [pod.clone(), next];
+    let order = cluster.order(&pods);
+    assert_eq!((order.indices(), order.priority(0)), (&[0, 1][..], own));
+    let why = why(pod, &order.key(0), Some(&order.key(1))).to_string();
+    let cost = why.split_once("cost ").and_then(|(_, cost)| cost.split_once(" < ")).unwrap().0;
+    (own, cost.parse().unwrap())
+}
+
 #[test]
-fn a_grant_fills_its_rule_only_if_the_pod_has_no_value_of_its_own() {
+fn the_first_rule_that_matches_fills_what_the_pod_has_no_value_of_its_own_for() {
+    let own = |priority, cost| Facts { priority, cost, ..on("hybrid") };
     let (priority, cost) = (
-        |value| Facts { priority: Some(value), ..on("hybrid") },
-        |value| Facts { cost: Some(value), ..on("hybrid") },
+        || vec![in_pool("hybrid", gives(7))],
+        || {
+            // The second rule never applies on this node.
+            vec![in_pool("hybrid", costs(-100)), in_pool("hybrid", gives(9)), with("unassigned")]
+        },
     );
-    for (grant, pod, expected) in [
-        (Grant::Priority(7), on("hybrid"), (7, 0)),
-        (Grant::Priority(7), priority(2), (2, 0)),
-        (Grant::Priority(7), priority(0), (0, 0)),
-        (Grant::Priority(7), cost(-4), (7, -4)),
-        (Grant::Priority(7), on("spot"), (0, 0)),
-        (Grant::Priority(7), on("gone"), (0, 0)),
-        (Grant::Priority(7), on("unread"), (0, 0)),
-        (Grant::Priority(7), unassigned(), (0, 0)),
-        (Grant::Cost(-100), on("hybrid"), (0, -100)),
-        (Grant::Cost(-100), cost(3), (0, 3)),
-        (Grant::Cost(-100), cost(0), (0, 0)),
-        (Grant::Cost(-100), priority(5), (5, -100)),
-        (Grant::Cost(-100), on("spot"), (0, 0)),
+    for (rules, pod, expected) in [
+        (priority(), on("hybrid"), (7, 0)),
+        (priority(), own(Some(2), None), (2, 0)),
+        (priority(), own(Some(0), None), (0, 0)),
+        (priority(), own(None, Some(-4)), (7, -4)),
+        (priority(), on("spot"), (0, 0)),
+        (priority(), on("gone"), (0, 0)),
+        (priority(), on("unread"), (0, 0)),
+        (priority(), unassigned(), (0, 0)),
+        (cost(), on("hybrid"), (0, -100)),
+        (cost(), own(None, Some(3)), (0, 3)),
+        (cost(), own(None, Some(0)), (0, 0)),
+        (cost(), own(Some(5), None), (5, -100)),
+        (cost(), on("spot"), (0, 0)),
+        (cost(), unassigned(), (1, 0)),
     ] {
-        let data = context_data(vec![in_pool("hybrid", grant)]);
-        let key = key(&pod, &data.context());
-        assert_eq!((key.priority(), key.cost()), expected, "{grant:?} {pod:?}");
-    }
-}
-
-#[test]
-fn unready_pod_elsewhere_is_before_pod_of_a_pool_with_a_cost() {
-    let data = context_data(vec![in_pool("hybrid", Grant::Cost(-100))]);
-    let pods = [on("hybrid"), Facts { ready: false, ..on("spot") }, on("cordoned")];
-    let placed = order(&pods, &data.context());
-    assert_eq!(placed.iter().map(|placed| placed.index).collect::<Vec<_>>(), [1, 0, 2]);
-    assert_eq!(reason(&placed[0].key, &placed[1].key), Some(Rule::NotReady));
-    assert_eq!(reason(&placed[1].key, &placed[2].key), Some(Rule::DeletionCost));
-}
-
-#[test]
-fn only_the_first_matching_rule_applies() {
-    let rules = vec![
-        in_pool("hybrid", Grant::Cost(-1)),
-        NodeRule { requirements: vec![Requirement::Exists { key: "pool".to_owned() }], ..gives(9) },
-        NodeRule { unassigned: Some(true), ..gives(3) },
-        NodeRule { unassigned: Some(true), ..gives(4) },
-    ];
-    let data = context_data(rules);
-    let ctx = data.context();
-    for (pod, rule, priority, cost) in [
-        (on("hybrid"), Some(0), 0, -1),
-        // Its own cost overrides the grant of the first rule, and the second rule still does not apply.
-        (Facts { cost: Some(6), ..on("hybrid") }, Some(0), 0, 6),
-        (on("spot"), Some(1), 9, 0),
-        (unassigned(), Some(2), 3, 0),
-        (on("gone"), None, 0, 0),
-    ] {
-        assert_eq!(matching_rule(&pod, &ctx), rule, "{pod:?}");
-        let key = key(&pod, &ctx);
-        assert_eq!((key.priority(), key.cost()), (priority, cost), "{pod:?}");
+        assert_eq!(granted(&pod, &cluster(rules.clone())), expected, "{rules:?} {pod:?}");
     }
 }
 
@@ -197,13 +176,13 @@ fn nodes_are_requested_only_if_a_rule_reads_them() {
         Facts { priority: Some(1), cost: Some(1), ..on("has-both") },
         unassigned(),
     ];
-    let by_priority = || in_pool("hybrid", Grant::Priority(1));
-    let by_cost = || in_pool("hybrid", Grant::Cost(1));
+    let by_priority = || in_pool("hybrid", gives(1));
+    let by_cost = || in_pool("hybrid", costs(1));
     let table = [
         ("no rules", vec![], ""),
         ("empty rule", vec![gives(1)], ""),
         ("unassigned only", vec![with("unassigned")], ""),
-        ("never matches", vec![NodeRule { unassigned: Some(true), ..by_priority() }], ""),
+        ("never matches", vec![NodePriority { unassigned: Some(true), ..by_priority() }], ""),
         ("priority", vec![by_priority()], "has-cost unread"),
         ("cost", vec![by_cost()], "has-priority unread"),
         ("both", vec![by_priority(), by_cost()], "has-cost has-priority unread"),
@@ -212,8 +191,8 @@ fn nodes_are_requested_only_if_a_rule_reads_them() {
         ("assigned", vec![with("assigned")], "has-cost unread"),
     ];
     for (name, rules, expected) in table {
-        let data = context_data(rules);
-        let missing = missing_nodes(&pods, &data.rules, &data.nodes);
+        let cluster = cluster(rules);
+        let missing = cluster.pods(&pods).missing_nodes(&cluster.rules, &cluster.nodes);
         assert_eq!(missing.iter().map(Arc::as_ref).collect::<Vec<_>>().join(" "), expected, "{name}");
     }
 }
@@ -221,14 +200,13 @@ fn nodes_are_requested_only_if_a_rule_reads_them() {
 #[test]
 fn the_example_of_the_documentation_holds() {
     let rules = vec![
-        in_pool("hybrid", Grant::Cost(-100)),
-        NodeRule { taint_keys: vec!["spot".to_owned()], ..gives(10) },
-        NodeRule { unschedulable: Some(true), ..gives(50) },
-        NodeRule { unassigned: Some(true), ..gives(60) },
+        in_pool("hybrid", costs(-100)),
+        NodePriority { taint_keys: Some(vec!["spot".to_owned()]), ..gives(10) },
+        NodePriority { unschedulable: Some(true), ..gives(50) },
+        NodePriority { unassigned: Some(true), ..gives(60) },
     ];
-    let mut data = context_data(rules);
-    data.nodes.insert("plain".into(), Some(node("inference", false, &[])));
-    data.nodes.insert("hybrid-cordoned".into(), Some(node("hybrid", true, &[])));
+    let mut cluster = cluster(rules);
+    cluster.nodes.insert("plain".into(), Some(node("inference", false, &[])));
     // From the last place to the first.
     let pods = [
         on("plain"),
@@ -238,19 +216,11 @@ fn the_example_of_the_documentation_holds() {
         on("cordoned"),
         unassigned(),
     ];
-    let placed = order(&pods, &data.context());
-    assert_eq!(placed.iter().map(|placed| placed.index).collect::<Vec<_>>(), [5, 4, 3, 2, 1, 0]);
-    let rules: Vec<_> = placed.windows(2).filter_map(|pair| reason(&pair[0].key, &pair[1].key)).collect();
-    assert_eq!(
-        rules,
-        [
-            Rule::DeletePriority,
-            Rule::DeletePriority,
-            Rule::DeletePriority,
-            Rule::NotReady,
-            Rule::DeletionCost
-        ]
-    );
-    let cordoned = key(&on("hybrid-cordoned"), &data.context());
-    assert_eq!((cordoned.priority(), cordoned.cost()), (0, -100));
+    let order = cluster.order(&pods);
+    assert_eq!(order.indices(), [5, 4, 3, 2, 1, 0]);
+    let key = |index: &usize| order.key(*index);
+    let pairs = order.indices().windows(2);
+    let rules: Vec<_> = pairs.filter_map(|pair| reason(&key(&pair[0]), &key(&pair[1]))).collect();
+    let by_priority = Rule::DeletePriority;
+    assert_eq!(rules, [by_priority, by_priority, by_priority, Rule::NotReady, Rule::DeletionCost]);
 }

@@ -1,12 +1,10 @@
 //! A table per rule: which pod sorts first, by which rule, and the text of the reason.
 
 use jiff::Timestamp;
-use ordereddeployment_sorter::{
-    Context, Facts, Grant, NodeFacts, NodeRule, Nodes, Phase, Ranks, Rule, key, reason, why,
-};
+use ordereddeployment_api::NodePriority;
+use ordereddeployment_sorter::{Facts, NodeFacts, Phase, Rule, reason, why};
 
-use crate::generate::{ContextData, ago, now, pod, seconds};
-use crate::order::order;
+use crate::generate::{Cluster, ago, pod, seconds};
 
 /// A plain pod with these changes: `priority=5 node=- ready-for=5s`. A time is an age: in seconds with an
 /// `s`, or in nanoseconds, which may be a power of two and one less.
@@ -46,20 +44,18 @@ fn time(age: &str) -> Option<Timestamp> {
 
 /// A line of the table is `first pod | other pod | text`. The first pod has the larger UID and is second in
 /// the input, so that no line succeeds by rule 9 or by chance.
-fn check(data: &ContextData, rule: Rule, table: &str) {
-    let ctx = data.context();
+fn check(cluster: &Cluster, rule: Rule, table: &str) {
     for line in table.trim().lines() {
         let [one, other, words] = line.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
             panic!("no line: {line}")
         };
-        let (first, second) = (changed("z", one), changed("a", other));
-        let places: Vec<usize> =
-            order(&[second.clone(), first.clone()], &ctx).iter().map(|placed| placed.index).collect();
-        assert_eq!(places, [1, 0], "{line}");
-        let (pod, first, second) = (&first, key(&first, &ctx), key(&second, &ctx));
+        let pods = [changed("a", other), changed("z", one)];
+        let order = cluster.order(&pods);
+        assert_eq!(order.indices(), [1, 0], "{line}");
+        let (first, second) = (order.key(1), order.key(0));
         assert_eq!(reason(&first, &second), Some(rule), "{line}");
         assert_eq!(reason(&second, &first), None, "{line}");
-        let why = why(pod, &first, Some(&second));
+        let why = why(&pods[1], &first, Some(&second));
         let text = match rule {
             Rule::DeletePriority => words.to_owned(),
             _ => format!("priority 0, {words}"),
@@ -146,7 +142,7 @@ fn each_rule_decides_by_its_values_before_the_rules_below_it() {
         ),
     ];
     for (rule, table) in tables {
-        check(&ContextData::plain(), rule, table);
+        check(&Cluster::plain(), rule, table);
     }
 }
 
@@ -165,61 +161,39 @@ fn any_other_phase_counts_as_pending() {
 
 #[test]
 fn rule_5_pod_that_shares_its_node_is_before_pod_alone() {
-    let related = ["n1", "n2", "n2", "n2", "n2", "n3", "n3", "-", "-"];
+    let related = ["n1", "n2", "n2", "n2", "n3", "-", "-"];
     let related = related.map(|node| changed("r", &format!("node={node}")));
-    let data = ContextData { ranks: Ranks::of(&related), ..ContextData::plain() };
+    let cluster = Cluster { related: related.to_vec(), ..Cluster::plain() };
     check(
-        &data,
+        &cluster,
         Rule::Rank,
-        "node=n2 | | pods on its node 4 > 1
+        "node=n2 | | pods on its node 4 > 2
          node=n2 | node=n3 | pods on its node 4 > 2
-         | node=elsewhere | pods on its node 1 > 0
-         node=n2 | ready-for=1 | pods on its node 4 > 1",
+         | node=elsewhere | pods on its node 2 > 1
+         node=n2 | ready-for=1 | pods on its node 4 > 2",
     );
-    // Unassigned pods share no node.
-    let ctx = data.context();
-    assert_eq!(key(&changed("a", "node=-"), &ctx).rank(), 0);
-    assert_eq!(key(&changed("r", "node=n2"), &ctx).rank(), 4);
-    // Sets without an owner have no ranks.
-    assert_eq!(key(&pod("a"), &ContextData::plain().context()).rank(), 0);
-    assert_eq!(Ranks::of([]), Ranks::none());
 }
 
 #[test]
-fn times_without_a_now_are_compared_exactly_and_the_longest_age_has_a_bucket() {
-    let data = ContextData { now: None, ..ContextData::plain() };
-    check(
-        &data,
-        Rule::ReadyTime,
-        "ready-for=2^37-1 | ready-for=2^37 | ready for less time
-         ready-for=2^37 | ready-for=137438953473 | ready for less time
-         ready-for=none | ready-for=-9s | no ready time",
-    );
-    check(
-        &data,
-        Rule::CreationTime,
-        "age=2^37 | age=137438953473 | newer
-         age=none | age=-9s | no creation time",
-    );
-    let data = ContextData { now: Some(Timestamp::MAX), ..ContextData::plain() };
-    check(&data, Rule::ReadyTime, "| ready-for=longest | ready for less time");
+fn the_longest_age_has_a_bucket() {
+    let cluster = Cluster { now: Timestamp::MAX, ..Cluster::plain() };
+    check(&cluster, Rule::ReadyTime, "| ready-for=longest | ready for less time");
 }
 
 #[test]
 fn rule_9_smaller_uid_is_first_bytewise() {
-    let data = ContextData::plain();
-    let ctx = data.context();
-    let bytewise = ["", "0", "B", "a", "aa", "b", "é"];
-    for pair in bytewise.windows(2) {
+    let cluster = Cluster::plain();
+    for pair in ["", "0", "B", "a", "aa", "b", "é"].windows(2) {
         // Creation times of one bucket are left to the UID too.
-        let pod_first = Facts { created: ago((1 << 38) - 1), ..pod(pair[0]) };
-        let pod_second = Facts { created: ago(1 << 37), ..pod(pair[1]) };
-        let (first, second) = (key(&pod_first, &ctx), key(&pod_second, &ctx));
+        let first = Facts { created: ago((1 << 38) - 1), ..pod(pair[0]) };
+        let pods = [first, Facts { created: ago(1 << 37), ..pod(pair[1]) }];
+        let order = cluster.order(&pods);
+        let (first, second) = (order.key(0), order.key(1));
         assert!(first < second, "{pair:?}");
         assert_eq!(reason(&first, &second), Some(Rule::Uid));
-        assert_eq!(why(&pod_first, &first, Some(&second)).to_string(), "priority 0, tie: UID");
+        assert_eq!(why(&pods[0], &first, Some(&second)).to_string(), "priority 0, tie: UID");
         assert_eq!(reason(&first, &first.clone()), None);
-        assert_eq!(why(&pod_second, &second, Some(&first)).rule, None);
+        assert_eq!(why(&pods[1], &second, Some(&first)).rule, None);
     }
 }
 
@@ -227,25 +201,17 @@ fn rule_9_smaller_uid_is_first_bytewise() {
 /// first.
 #[test]
 fn a_reason_begins_with_the_own_priority_and_its_source() {
-    let assigned = NodeRule {
-        requirements: Vec::new(),
-        unschedulable: None,
-        taint_keys: Vec::new(),
-        unassigned: Some(false),
-        grant: Grant::Priority(50),
-    };
-    let data = ContextData {
-        rules: vec![assigned],
-        nodes: [("n1".into(), Some(NodeFacts::default()))].into(),
-        ..ContextData::plain()
-    };
+    let assigned = NodePriority { unassigned: Some(false), priority: Some(50), ..NodePriority::default() };
+    let nodes = [("n1".into(), Some(NodeFacts::default()))].into();
+    let cluster = Cluster { rules: vec![assigned], nodes, ..Cluster::plain() };
     let own = |uid, priority| Facts { priority: Some(priority), ..pod(uid) };
     let without_node = Facts { node: None, ..pod("g") };
     let pods = [own("a", 50), pod("b"), own("c", 5), own("d", 5), without_node, own("f", 0), own("e", -1)];
-    let ctx = data.context();
-    let keys: Vec<_> = pods.iter().map(|pod| key(pod, &ctx)).collect();
+    let order = cluster.order(&pods);
+    assert!(order.indices().is_sorted());
+    let next = |at: usize| (at + 1 < pods.len()).then(|| order.key(at + 1));
     let texts: Vec<_> =
-        (0..).zip(&pods).map(|(at, pod)| why(pod, &keys[at], keys.get(at + 1)).to_string()).collect();
+        (0..).zip(&pods).map(|(at, pod)| why(pod, &order.key(at), next(at).as_ref()).to_string()).collect();
     assert_eq!(
         texts,
         [
@@ -279,13 +245,4 @@ fn rules_have_the_numbers_of_the_table_and_short_names() {
         assert_eq!((rule.number(), rule.to_string().as_str()), (number, name));
     }
     assert_eq!(format!("{:>5}", Rule::Uid), "  UID");
-}
-
-#[test]
-fn keys_return_the_compared_values() {
-    let nodes = Nodes::new();
-    let ranks = Ranks::of([&pod("a")]);
-    let ctx = Context { now: now(), rules: &[], nodes: &nodes, ranks: &ranks };
-    let key = key(&Facts { priority: Some(7), cost: Some(-3), ..pod("a") }, &ctx);
-    assert_eq!((key.priority(), key.cost(), key.rank(), &**key.uid()), (7, -3, 1, "a"));
 }

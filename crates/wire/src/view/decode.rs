@@ -28,7 +28,6 @@ fields!(InitContainerView { "name" => name, "restartPolicy" => restart_policy })
 
 fields!(PodStatusView {
     "phase" => phase, "reason" => reason, "message" => message, "startTime" => start_time,
-    "failedAt" => failed_at,
     "conditions" => conditions, "containerStatuses" => container_statuses,
     "initContainerStatuses" => init_container_statuses,
 });
@@ -38,10 +37,14 @@ fields!(ContainerStatusView { "name" => name, "restartCount" => restart_count })
 impl<'de> Deserialize<'de> for PodView {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Pod { metadata, spec, mut status } = lenient::read(deserializer)?;
+        for condition in status.conditions.iter_mut().flatten() {
+            if condition.type_ != SCHEDULED || condition.status != "False" {
+                condition.message = None;
+            }
+        }
         if super::has_ended(status.phase.as_deref().unwrap_or_default()) {
             let written = metadata.managed_fields.iter().flatten().filter(|entry| entry.is_status());
-            let written = written.filter_map(|entry| entry.time.clone()).max_by_key(|time| time.0);
-            status.failed_at = status.failed_at.or(written);
+            status.failed_at = written.filter_map(|entry| entry.time.clone()).max_by_key(|time| time.0);
         } else {
             // These fields are not read of running pods, of which there are many.
             (status.reason, status.message, status.start_time) = (None, None, None);
@@ -50,26 +53,7 @@ impl<'de> Deserialize<'de> for PodView {
     }
 }
 
-impl Shape for ConditionView {
-    fn map<'de, A: serde::de::MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
-        let mut condition = Condition::map(map)?;
-        if condition.type_ != SCHEDULED || condition.status != "False" {
-            condition.message = None;
-        }
-        let Condition { type_, status, last_transition_time, message } = condition;
-        Ok(Self { type_, status, last_transition_time, message })
-    }
-}
-
-#[derive(Default)]
-struct Condition {
-    type_: String,
-    status: String,
-    last_transition_time: Option<Time>,
-    message: Option<String>,
-}
-
-fields!(Condition {
+fields!(ConditionView {
     "type" => type_, "status" => status, "lastTransitionTime" => last_transition_time, "message" => message,
 });
 
@@ -84,7 +68,7 @@ struct Meta {
     annotations: Option<BTreeMap<String, String>>,
     creation_timestamp: Option<Time>,
     deletion_timestamp: Deletion,
-    owner_references: Option<Vec<Owner>>,
+    owner_references: Option<Vec<OwnerReference>>,
     managed_fields: Option<Vec<Written>>,
 }
 
@@ -105,17 +89,7 @@ impl Shape for Deletion {
     }
 }
 
-#[derive(Default)]
-struct Owner {
-    api_version: String,
-    kind: String,
-    name: String,
-    uid: String,
-    controller: Option<bool>,
-    block_owner_deletion: Option<bool>,
-}
-
-fields!(Owner {
+fields!(OwnerReference {
     "apiVersion" => api_version, "kind" => kind, "name" => name, "uid" => uid, "controller" => controller,
     "blockOwnerDeletion" => block_owner_deletion,
 });
@@ -138,22 +112,8 @@ impl Written {
     }
 }
 
-impl From<Owner> for OwnerReference {
-    fn from(owner: Owner) -> Self {
-        Self {
-            api_version: owner.api_version,
-            kind: owner.kind,
-            name: owner.name,
-            uid: owner.uid,
-            controller: owner.controller,
-            block_owner_deletion: owner.block_owner_deletion,
-        }
-    }
-}
-
 impl From<Meta> for ObjectMeta {
     fn from(meta: Meta) -> Self {
-        let owners = meta.owner_references;
         Self {
             name: meta.name,
             namespace: meta.namespace,
@@ -163,7 +123,7 @@ impl From<Meta> for ObjectMeta {
             annotations: meta.annotations,
             creation_timestamp: meta.creation_timestamp,
             deletion_timestamp: meta.deletion_timestamp.0,
-            owner_references: owners.map(|owners| owners.into_iter().map(Into::into).collect()),
+            owner_references: meta.owner_references,
             ..Self::default()
         }
     }

@@ -20,10 +20,14 @@ fn values_of(malformed: &[MalformedAnnotation]) -> Vec<(&'static str, &str)> {
     malformed.iter().filter_map(value).collect()
 }
 
+fn view(object: Value) -> PodView {
+    serde_json::from_value(object).unwrap()
+}
+
 fn pod(annotations: &[(&str, &str)]) -> PodView {
     let annotations: Value =
         annotations.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
-    serde_json::from_value(json!({"metadata": {"name": "web-1", "annotations": annotations}})).unwrap()
+    view(json!({"metadata": {"name": "web-1", "annotations": annotations}}))
 }
 
 #[test]
@@ -58,13 +62,8 @@ fn a_pod_keeps_only_the_fields_that_are_read() {
             "restartCount": 3}],
         },
     });
-    let view: PodView = serde_json::from_value(full).unwrap();
-    let kept = serde_json::to_value(&view).unwrap();
-    assert_eq!(kept.pointer("/metadata/managedFields"), None);
-    assert_eq!(kept.pointer("/spec/containers"), None);
-    assert_eq!(kept.pointer("/status/podIP"), None);
-    assert_eq!(serde_json::from_value::<PodView>(kept).unwrap(), view);
-
+    let view = view(full);
+    assert_eq!((&view.metadata.managed_fields, &view.metadata.generate_name), (&None, &None));
     let pod = view.pod();
     assert_eq!((pod.name.as_str(), &*pod.set, pod.resource_version.as_str()), ("web-1", "s1", "7"));
     assert_eq!(
@@ -80,10 +79,9 @@ fn a_pod_keeps_only_the_fields_that_are_read() {
 
 #[test]
 fn a_bare_pod_is_pending_unready_and_without_a_set() {
-    let view: PodView = serde_json::from_value(json!({
+    let view = view(json!({
         "metadata": {"name": "web-1"}, "spec": {"nodeName": ""}, "status": {"conditions": null},
-    }))
-    .unwrap();
+    }));
     let pod = view.pod();
     assert_eq!((pod.facts.phase, pod.facts.ready, pod.facts.node), (Phase::Pending, false, None));
     assert_eq!(crate::Family::Ordered.set_of(&view.metadata), None);
@@ -93,15 +91,13 @@ fn a_bare_pod_is_pending_unready_and_without_a_set() {
 #[test]
 fn a_failed_pod_has_its_reason_and_the_most_reliable_time() {
     let failed = |managed: Value, conditions: Value, start: Value, created: &str| {
-        let view: PodView = serde_json::from_value(json!({
+        let view = view(json!({
             "metadata": {"name": "web-1", "creationTimestamp": created, "managedFields": managed},
             "status": {
                 "phase": "Failed", "reason": "Evicted", "message": "low on memory", "startTime": start,
                 "conditions": conditions,
             },
-        }))
-        .unwrap();
-        assert_eq!(serde_json::from_value::<PodView>(serde_json::to_value(&view).unwrap()).unwrap(), view);
+        }));
         let failed = *view.pod().failed.unwrap();
         assert_eq!((&*failed.reason, &*failed.message), ("Evicted", "low on memory"));
         failed.at.to_string()
@@ -126,23 +122,17 @@ fn a_failed_pod_has_its_reason_and_the_most_reliable_time() {
     assert_eq!(failed(json!(null), json!(null), json!(at(5)), &at(1)), at(5), "else when it began");
     assert_eq!(failed(json!(null), json!(null), json!(null), &at(1)), at(1));
     assert_eq!(failed(json!(null), ready, json!(null), &at(30)), at(30), "a node's clock may be late");
-    let running: PodView = serde_json::from_value(json!({
+    let running = view(json!({
         "metadata": {"name": "web-1", "managedFields": [{"manager": "kubelet", "time": at(1)}]},
         "status": {"phase": "Running", "reason": "x", "message": "y", "startTime": at(1)},
-    }))
-    .unwrap();
-    assert_eq!(
-        serde_json::to_value(&running).unwrap()["status"],
-        json!({"phase": "Running"}),
-        "kept of no other"
-    );
-    assert_eq!(running.pod().failed, None);
+    }));
+    let bare = view(json!({"metadata": {"name": "web-1"}, "status": {"phase": "Running"}}));
+    assert_eq!((&running, running.pod().failed), (&bare, None), "kept of no other");
     // It should run, too: its replacement waits as long.
-    let succeeded: PodView = serde_json::from_value(json!({
+    let succeeded = view(json!({
         "metadata": {"name": "web-1", "creationTimestamp": at(1)}, "status": {"phase": "Succeeded",
         "startTime": at(2)},
-    }))
-    .unwrap();
+    }));
     let ended = *succeeded.pod().failed.unwrap();
     assert_eq!((ended.at.to_string(), &*ended.reason), (at(2), "its containers have ended"));
 }
@@ -151,7 +141,7 @@ fn a_failed_pod_has_its_reason_and_the_most_reliable_time() {
 fn an_unschedulable_pod_has_its_message() {
     let unscheduled = |type_: &str, status: &str| {
         let condition = json!({"type": type_, "status": status, "message": "0/6 nodes are available"});
-        let view: PodView = serde_json::from_value(json!({"status": {"conditions": [condition]}})).unwrap();
+        let view = view(json!({"status": {"conditions": [condition]}}));
         view.pod().unscheduled
     };
     assert_eq!(unscheduled("PodScheduled", "False").as_deref(), Some("0/6 nodes are available"));
@@ -162,10 +152,9 @@ fn an_unschedulable_pod_has_its_message() {
 #[test]
 fn finished_and_terminating_pods_are_marked() {
     for (phase, finished) in [("Succeeded", true), ("Failed", true), ("Running", false), ("Unknown", false)] {
-        let view: PodView = serde_json::from_value(json!({
+        let view = view(json!({
             "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": phase},
-        }))
-        .unwrap();
+        }));
         assert_eq!(view.pod().finished, finished, "{phase}");
         assert!(view.pod().terminating);
     }
@@ -303,7 +292,6 @@ fn a_node_keeps_labels_cordon_and_taint_keys() {
     assert!(facts.unschedulable);
     assert!(facts.taint_keys.contains("spot"));
     assert_eq!(view.metadata.annotations, None);
-    assert_eq!(serde_json::from_value::<NodeView>(serde_json::to_value(&view).unwrap()).unwrap(), view);
     assert!(!NodeView::default().facts().unschedulable);
 }
 
@@ -329,7 +317,7 @@ fn a_set_has_its_template_without_the_hash() {
 #[test]
 fn a_pod_that_ends_beyond_the_year_9999_is_read_and_terminates() {
     for end in ["9999-12-31T23:59:59Z", "33658-09-27T01:46:40Z", "292277026596-12-04T15:30:07Z", "soon"] {
-        let view: PodView = serde_json::from_value(json!({"metadata": {"deletionTimestamp": end}})).unwrap();
+        let view = view(json!({"metadata": {"deletionTimestamp": end}}));
         let pod = view.pod();
         assert!(pod.terminating, "{end}");
         assert_eq!(pod.ends, Some(jiff::Timestamp::MAX), "{end}");
@@ -340,13 +328,12 @@ fn a_pod_that_ends_beyond_the_year_9999_is_read_and_terminates() {
 fn an_extreme_time_of_another_client_hides_no_pod() {
     // An API server keeps managed fields as clients send them.
     for time in ["9999-12-31T23:59:59Z", "0000-01-01T00:00:00Z", "2030-01-01T00:00:00+99:99"] {
-        let view: PodView = serde_json::from_value(json!({
+        let view = view(json!({
             "metadata": {"name": "p", "managedFields": [{"manager": "x", "time": time}],
             "creationTimestamp": time},
             "status": {"phase": "Failed", "startTime": time,
                 "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": time}]},
-        }))
-        .unwrap();
+        }));
         let pod = view.pod();
         assert_eq!((pod.name.as_str(), pod.facts.ready, pod.finished), ("p", true, true));
     }
@@ -354,15 +341,14 @@ fn an_extreme_time_of_another_client_hides_no_pod() {
 
 #[test]
 fn a_field_of_an_unexpected_type_counts_as_absent_and_affects_no_other() {
-    let odd: PodView = serde_json::from_value(json!({
+    let odd = view(json!({
         "metadata": {"name": "p", "labels": {"a": "b", "n": 5, "o": null}, "annotations": [],
                      "ownerReferences": [null, 5, {"uid": 7}], "managedFields": {}},
         "spec": {"nodeName": "n1", "initContainers": [{}, "x"]},
         "status": {"phase": "Running", "conditions": [null, {"type": "Ready", "status": true}],
                    "containerStatuses": [{"name": "c", "restartCount": "many"},
                    {"restartCount": 99_999_999_999_i64}]},
-    }))
-    .unwrap();
+    }));
     let pod = odd.pod();
     assert_eq!((pod.name.as_str(), pod.facts.node.as_deref(), pod.facts.ready), ("p", Some("n1"), false));
     assert_eq!(pod.facts.restarts, i32::MAX);
@@ -385,34 +371,10 @@ fn a_field_of_an_unexpected_type_counts_as_absent_and_affects_no_other() {
 
 /// Annotations composed of pieces that break parsers.
 fn annotation_value() -> impl Strategy<Value = String> {
+    let odd = "before|after|true|10m|1h-30m|5|-0|-008|+1|00|1e3|0x10|2147483647|2147483648|-2147483648|-| |\n|\
+        \u{0}|٣|３|²|.|s|";
     let piece = prop_oneof![
-        prop::sample::select(vec![
-            "before",
-            "after",
-            "true",
-            "10m",
-            "1h-30m",
-            "5",
-            "-0",
-            "-008",
-            "+1",
-            "00",
-            "1e3",
-            "0x10",
-            "2147483647",
-            "2147483648",
-            "-2147483648",
-            "-",
-            " ",
-            "\n",
-            "\u{0}",
-            "٣",
-            "３",
-            "²",
-            ".",
-            "s",
-            "",
-        ])
+        prop::sample::select(odd.split('|').collect::<Vec<_>>())
         .prop_map(str::to_owned),
         any::<String>(),
         any::<char>().prop_map(|c| c.to_string().repeat(256 * 1024 / c.len_utf8())),

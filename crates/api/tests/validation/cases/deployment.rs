@@ -6,7 +6,7 @@ use super::parts::{
     TOO_LONG, TOO_MANY, UNSUPPORTED, after_updated, int32, required_in_the_spec, selector,
     selector_of_the_spec, size, template,
 };
-use super::{Case, Constraint, DEPLOYMENT, keyword, text};
+use super::{Case, Constraint, DEPLOYMENT, keyword, required, text};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = selector_of_the_spec(DEPLOYMENT);
@@ -208,13 +208,7 @@ fn pause_points() -> Vec<Case> {
             points(&twice),
             vec![many(2)],
         ),
-        Case {
-            kind: DEPLOYMENT,
-            at: item.clone(),
-            constraint: Constraint::Required("name"),
-            breaks: vec![points(&json!([{"beforePriority": 1}]))],
-            passes: vec![],
-        },
+        required(DEPLOYMENT, &item, "name", points(&json!([{"beforePriority": 1}]))),
         keyword(DEPLOYMENT, &format!("{item}.name"), TOO_LONG, named(text(64)), vec![named(text(63))]),
         broken(
             "name",

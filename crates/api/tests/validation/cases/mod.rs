@@ -159,6 +159,12 @@ fn keyword(
     }
 }
 
+/// A case of a field that must be there, with a change that takes it away.
+fn required(kind: &'static str, at: &str, name: &'static str, breaks: Value) -> Case {
+    let constraint = Constraint::Required(name);
+    Case { kind, at: at.to_owned(), constraint, breaks: vec![breaks], passes: vec![] }
+}
+
 /// A text of `length` characters.
 fn text(length: usize) -> String {
     "x".repeat(length)

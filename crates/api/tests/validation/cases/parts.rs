@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Case, Constraint, DEPLOYMENT, REPLICA_SET, keyword, labels, text};
+use super::{Case, Constraint, DEPLOYMENT, REPLICA_SET, keyword, labels, required, text};
 
 pub(super) const TOO_LONG: (&str, &str) = ("maxLength", "Too long");
 pub(super) const TOO_MANY: (&str, &str) = ("maxItems", "Too many");
@@ -21,21 +21,11 @@ pub(super) fn of_replica_sets() -> Vec<Case> {
 }
 
 pub(super) fn required_in_the_spec(kind: &'static str) -> Vec<Case> {
-    let spec = Case {
-        kind,
-        at: String::new(),
-        constraint: Constraint::Required("spec"),
-        breaks: vec![json!({"spec": null})],
-        passes: vec![json!({})],
-    };
-    let fields = ["selector", "template"].map(|name| Case {
-        kind,
-        at: "spec".to_owned(),
-        constraint: Constraint::Required(name),
-        breaks: vec![json!({"spec": {name: null}})],
-        passes: vec![],
-    });
-    fields.into_iter().chain([spec]).collect()
+    vec![
+        required(kind, "", "spec", json!({"spec": null})),
+        required(kind, "spec", "selector", json!({"spec": {"selector": null}})),
+        required(kind, "spec", "template", json!({"spec": {"template": null}})),
+    ]
 }
 
 /// A field of the spec that counts from 0.
@@ -185,20 +175,8 @@ pub(super) fn selector(
             values(json!([text(64)])),
             vec![values(json!([text(63)]))],
         ),
-        Case {
-            kind,
-            at: item.clone(),
-            constraint: Constraint::Required("key"),
-            breaks: vec![one(json!({"operator": "Exists"}))],
-            passes: vec![],
-        },
-        Case {
-            kind,
-            at: item.clone(),
-            constraint: Constraint::Required("operator"),
-            breaks: vec![one(json!({"key": "app"}))],
-            passes: vec![],
-        },
+        required(kind, &item, "key", one(json!({"operator": "Exists"}))),
+        required(kind, &item, "operator", one(json!({"key": "app"}))),
         Case {
             kind,
             at: item,
@@ -220,20 +198,8 @@ pub(super) fn template(kind: &'static str) -> Vec<Case> {
     let labelled = |labels: Value| with(json!({"metadata": {"labels": labels}}));
     let policy = |policy: &str| with(json!({"spec": {"restartPolicy": policy}}));
     vec![
-        Case {
-            kind,
-            at: at.to_owned(),
-            constraint: Constraint::Required("spec"),
-            breaks: vec![with(json!({"spec": null}))],
-            passes: vec![],
-        },
-        Case {
-            kind,
-            at: format!("{at}.spec"),
-            constraint: Constraint::Required("containers"),
-            breaks: vec![with(json!({"spec": {"containers": null}}))],
-            passes: vec![],
-        },
+        required(kind, at, "spec", with(json!({"spec": null}))),
+        required(kind, &format!("{at}.spec"), "containers", with(json!({"spec": {"containers": null}}))),
         keyword(
             kind,
             &format!("{at}.spec.containers"),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::parts::{TOO_LONG, TOO_MANY, TOO_MANY_PROPERTIES, UNSUPPORTED, int32};
-use super::{Case, Constraint, DEPLOYMENT, REPLICA_SET, keyword, labels, text};
+use super::{Case, DEPLOYMENT, REPLICA_SET, keyword, labels, required, text};
 
 /// The limits of the CRDs that stand at several fields: a case at each of them is accepted, and one beyond it
 /// is refused.
@@ -18,7 +18,7 @@ const NOW: &str = "2025-01-01T00:00:00Z";
 /// The objects in the status of a deployment: each with its fields, of which those with a `!` are required. A
 /// field is a text of so many characters at most, one of a few words such as this one, a number, a map of
 /// sizes, a time or a truth.
-const PARTS: [(&str, &str); 16] = [
+const PARTS: [(&str, &str); 13] = [
     (
         "conditions[]",
         "type!:316 status!=True reason!:1024 message!:32768 lastTransitionTime!:time lastUpdateTime!:time",
@@ -29,19 +29,16 @@ const PARTS: [(&str, &str); 16] = [
     ("rollout.nodeGroups", "label!:253 open:bool group:253 pods:int32"),
     ("rollout.scaling", "reached!:int32 replicas:int32 updated:int32 old:int32"),
     ("rollout.pause", "limit!:int32 replicas!:int32"),
-    ("rollout.suspended", "replicas!:int32 sizes!:sizes"),
     (
         "hold",
         "id!:512 pod!:253 podUID!:253 node:253 point!=Before revision!:int64 since!:time until:time \
-         elapsed:int64 deleted:bool limit:int32 replicas:int32 sizes:sizes",
+         elapsed:int64 limit:int32 replicas:int32 sizes:sizes",
     ),
     ("hold.declared", "name!:253 group:253"),
     ("blocked", "id!:512 since!:time"),
     ("passed[]", "id:512 by=Resume podUID:253 resumedAt!:time"),
-    ("passedPoints[]", "name!:253 group:253 resumedAt!:time"),
     ("aborted", "revision!:int64 to!:int64 templateHash!:253 at!:time reason!:1024"),
     ("history[]", "action!=Held id:512 revision!:int64 at!:time reason!:1024"),
-    ("pause", "replicas!:int32 sizes!:sizes"),
 ];
 
 pub(super) fn cases() -> Vec<Case> {
@@ -62,9 +59,7 @@ pub(super) fn cases() -> Vec<Case> {
         &["replicas", "readyReplicas", "availableReplicas", "terminatingReplicas"],
     ));
     cases.extend(PARTS.iter().flat_map(|(at, fields)| part(at, fields)));
-    for (field, most) in
-        [("history[]", 32), ("passed[]", 1024), ("passedPoints[]", 1024), ("rollout.points[]", POINTS)]
-    {
+    for (field, most) in [("history[]", 32), ("passed[]", 1024), ("rollout.points[]", POINTS)] {
         cases.push(list(field, most, |_, _| {}));
     }
     let name = |condition: &mut Value, at: usize| condition["type"] = json!(format!("Type{at}"));
@@ -147,17 +142,11 @@ fn wrap(at: &str, part: Value) -> Value {
 /// The cases of a part.
 fn part(at: &'static str, all: &'static str) -> Vec<Case> {
     let mut cases = Vec::new();
-    for (name, required, type_) in fields(all) {
-        if required {
+    for (name, is_required, type_) in fields(all) {
+        if is_required {
             let mut part = whole(at);
             part.as_object_mut().into_iter().for_each(|fields| _ = fields.remove(name));
-            cases.push(Case {
-                kind: DEPLOYMENT,
-                at: format!("status.{at}"),
-                constraint: Constraint::Required(name),
-                breaks: vec![wrap(at, part)],
-                passes: vec![],
-            });
+            cases.push(required(DEPLOYMENT, &format!("status.{at}"), name, wrap(at, part)));
         }
         let with = |value: Value| {
             let mut part = whole(at);
