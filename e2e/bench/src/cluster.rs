@@ -1,7 +1,6 @@
 //! The control plane of some rows: nodes, fast kubelet stand-ins, pods without an owner, and one controller
 //! at a time.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -27,8 +26,6 @@ const PODS_PER_NODE: usize = 500;
 const BUILT_IN: &str = "deployment,replicaset";
 /// The arguments of kube-controller-manager against client limits.
 const UNLIMITED: [&str; 2] = ["--kube-api-qps=10000", "--kube-api-burst=20000"];
-/// What the controller logs before the address of its metrics.
-const METRICS: &str = "metrics and health on http://";
 /// The namespace of the other pods.
 const OTHERS: &str = "others";
 
@@ -39,8 +36,6 @@ pub struct Shape {
     pub others: usize,
     /// How many more pods the nodes can run.
     pub room: usize,
-    /// Time from the assignment of a pod to Ready.
-    pub ready_delay: Duration,
 }
 
 /// The servers.
@@ -55,15 +50,13 @@ pub struct Running {
     pub process: Option<Process>,
     /// The ordereddeployment controller.
     pub manager: Option<Manager>,
-    /// Where its metrics are, once it has synced.
-    pub metrics: Option<SocketAddr>,
     built_in: Vec<BuiltIn>,
 }
 
 impl Running {
     /// The driver without a controller.
     pub fn nothing() -> Self {
-        Self { process: None, manager: None, metrics: None, built_in: Vec::new() }
+        Self { process: None, manager: None, built_in: Vec::new() }
     }
 
     /// Kills it. Returns after it has ended.
@@ -95,7 +88,7 @@ impl Cluster {
         ];
         let setting = Setting {
             nodes: nodes("bench", shape.room).chain(nodes(OTHERS, shape.others)).collect(),
-            ready_delay: shape.ready_delay,
+            ready_delay: Duration::ZERO,
             termination_delay: Duration::ZERO,
             built_in_controllers: "*,-deployment,-replicaset".to_owned(),
             controller_manager_arguments: arguments.map(str::to_owned).to_vec(),
@@ -156,9 +149,6 @@ impl Cluster {
     /// Waits until the controller has read everything.
     pub async fn until_synced(&self, running: &mut Running) -> Result<()> {
         if let Some(manager) = &mut running.manager {
-            let line = manager.until_logged(METRICS).await?;
-            let address = line.split_once(METRICS).context("no address of metrics")?.1.trim();
-            running.metrics = Some(address.parse().with_context(|| format!("{address} is no address"))?);
             manager.until_logged("every watch has synced").await?;
         }
         if !running.built_in.is_empty() {

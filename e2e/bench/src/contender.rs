@@ -117,12 +117,6 @@ impl Contender {
         self.patch_spec(test_cluster, name, &json!({"template": template(name, 2)})).await
     }
 
-    /// Begins a rollout of several objects.
-    pub async fn roll_out_all(self, test_cluster: &TestCluster, names: &[String]) -> Result<()> {
-        let patches = stream::iter(names).map(|name| self.roll_out(test_cluster, name));
-        patches.buffer_unordered(PARALLEL).try_collect().await
-    }
-
     /// Scales to that many replicas.
     pub async fn scale(self, test_cluster: &TestCluster, name: &str, replicas: usize) -> Result<()> {
         self.patch_spec(test_cluster, name, &json!({"replicas": replicas})).await

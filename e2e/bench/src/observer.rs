@@ -12,7 +12,7 @@ use scenarios::is_ready;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::workload::{APP, REVISION};
+use crate::workload::REVISION;
 
 /// How long a row may take.
 pub const LIMIT: Duration = Duration::from_secs(900);
@@ -20,13 +20,12 @@ pub const LIMIT: Duration = Duration::from_secs(900);
 /// A pod.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    pub app: String,
     pub revision: u32,
     pub ready: bool,
     pub terminating: bool,
 }
 
-/// The pods of one object, and the extremes since the last reset.
+/// How many pods there are, and the extremes since the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// How many pods are not terminating.
@@ -52,10 +51,10 @@ pub struct State {
     pods: BTreeMap<String, Observed>,
     /// How many active pods are ready, by revision.
     ready: BTreeMap<u32, usize>,
-    /// The counts of each object.
-    pub tallies: BTreeMap<String, Tally>,
-    /// Names of old pods, in the order in which their deletion began, with its time.
-    pub deletions: Vec<(String, Instant)>,
+    /// The counts of all pods.
+    pub tally: Tally,
+    /// Names of old pods, in the order in which their deletion began.
+    pub deletions: Vec<String>,
     changed: Option<Instant>,
     error: Option<String>,
 }
@@ -90,37 +89,30 @@ impl State {
             && pod.revision == 1
             && now.is_none()
         {
-            self.deletions.push((name, Instant::now()));
+            self.deletions.push(name);
         }
         if let Some(pod) = &before {
             *self.ready.entry(pod.revision).or_default() -= usize::from(pod.ready);
-            let tally = self.tallies.entry(pod.app.clone()).or_default();
-            tally.active -= 1;
-            tally.ready -= usize::from(pod.ready);
+            self.tally.active -= 1;
+            self.tally.ready -= usize::from(pod.ready);
         }
         if let Some(pod) = &now {
             *self.ready.entry(pod.revision).or_default() += usize::from(pod.ready);
-            let tally = self.tallies.entry(pod.app.clone()).or_default();
-            tally.active += 1;
-            tally.ready += usize::from(pod.ready);
+            self.tally.active += 1;
+            self.tally.ready += usize::from(pod.ready);
         }
-        for pod in [before, now].into_iter().flatten() {
-            self.tallies.entry(pod.app).or_default().count();
-        }
+        self.tally.count();
     }
 
     /// Resets what is counted: a new phase of the row begins.
     pub fn reset(&mut self) {
         self.deletions.clear();
-        for tally in self.tallies.values_mut() {
-            (tally.least_ready, tally.most_active) = (tally.ready, tally.active);
-        }
+        self.tally = Tally { least_ready: self.tally.ready, most_active: self.tally.active, ..self.tally };
     }
 }
 
 fn observed(pod: &Pod) -> Observed {
     Observed {
-        app: pod.labels().get(APP).cloned().unwrap_or_default(),
         revision: pod.labels().get(REVISION).and_then(|text| text.parse().ok()).unwrap_or_default(),
         ready: is_ready(pod),
         terminating: pod.metadata.deletion_timestamp.is_some(),
@@ -206,9 +198,8 @@ impl Drop for Observer {
 pub mod tests {
     use super::{Observed, State};
 
-    /// A pod of the object `web`.
     pub fn pod(revision: u32, ready: bool, terminating: bool) -> Observed {
-        Observed { app: "web".to_owned(), revision, ready, terminating }
+        Observed { revision, ready, terminating }
     }
 
     #[test]
@@ -227,21 +218,8 @@ pub mod tests {
         ] {
             state.change(name.to_owned(), now);
         }
-        let deleted: Vec<&str> = state.deletions.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(deleted, ["a", "b"]);
+        assert_eq!(state.deletions, ["a", "b"]);
         assert_eq!((state.ready_of(1), state.ready_of(2), state.len()), (0, 1, 1));
-        let tally = state.tallies["web"];
-        assert_eq!((tally.least_ready, tally.most_active), (1, 3));
-    }
-
-    #[test]
-    fn each_object_is_counted_alone() {
-        let mut state = State::default();
-        state.change("a".to_owned(), Some(pod(1, true, false)));
-        let other = Observed { app: "api".to_owned(), ..pod(1, true, false) };
-        state.change("b".to_owned(), Some(other));
-        state.reset();
-        state.change("a".to_owned(), None);
-        assert_eq!((state.tallies["web"].least_ready, state.tallies["api"].least_ready), (0, 1));
+        assert_eq!((state.tally.least_ready, state.tally.most_active), (1, 3));
     }
 }

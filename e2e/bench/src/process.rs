@@ -28,25 +28,9 @@ impl Process {
 
     /// The resident memory, in MiB.
     pub fn resident_mib(self) -> Result<f64> {
-        self.mib("VmRSS:")
-    }
-
-    /// The largest resident memory since the last reset, in MiB.
-    pub fn peak_mib(self) -> Result<f64> {
-        self.mib("VmHWM:")
-    }
-
-    /// From now on [`Self::peak_mib`] counts again.
-    pub fn reset_peak(self) -> Result<()> {
-        let path = format!("/proc/{}/clear_refs", self.0);
-        // 5 resets the peak only, proc(5).
-        fs::write(&path, "5").with_context(|| format!("cannot write {path}"))
-    }
-
-    fn mib(self, key: &str) -> Result<f64> {
         let text = self.read("status")?;
-        let line = text.lines().find_map(|line| line.strip_prefix(key));
-        let kib = line.with_context(|| format!("status has no {key}"))?.trim().trim_end_matches("kB").trim();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.context("status has no VmRSS")?.trim().trim_end_matches("kB").trim();
         Ok(f64::from(kib.parse::<u32>()?) / 1024.0)
     }
 
@@ -61,15 +45,11 @@ mod tests {
     use super::Process;
 
     #[test]
-    fn a_process_has_cpu_time_and_memory_and_its_peak_can_be_reset() {
+    fn a_process_has_cpu_time_and_memory() {
         let own = Process::of(std::process::id());
         assert!(own.cpu_seconds().unwrap() >= 0.0);
         let large = std::hint::black_box(vec![1_u8; 64 << 20]);
-        let used = own.peak_mib().unwrap();
-        assert!(used >= 64.0, "{used}");
+        assert!(own.resident_mib().unwrap() >= 64.0);
         drop(large);
-        own.reset_peak().unwrap();
-        let left = own.peak_mib().unwrap();
-        assert!(left < used, "{left}, {used}");
     }
 }

@@ -14,20 +14,11 @@ use crate::contender::Contender;
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
     PodsPerSecond,
-    /// The rate of the last tenth, divided by that of the whole rollout.
-    LastTenth,
     Seconds,
     RequestsPerPod,
-    ConflictsPerPod,
-    /// How many pods an object had beyond its ceiling.
-    AboveCeiling,
-    CpuSeconds,
     CpuPercent,
     RequestsPerMinute,
     RestMib,
-    ChurnMib,
-    RelistMib,
-    PeakMib,
     LatencyP50,
     LatencyP99,
 }
@@ -37,18 +28,11 @@ impl Metric {
     pub fn title(self) -> &'static str {
         match self {
             Self::PodsPerSecond => "pods/s",
-            Self::LastTenth => "rate of the last tenth / of all",
             Self::Seconds => "time, s",
             Self::RequestsPerPod => "requests a pod",
-            Self::ConflictsPerPod => "conflicts a pod",
-            Self::AboveCeiling => "most pods above the ceiling",
-            Self::CpuSeconds => "CPU, s",
             Self::CpuPercent => "CPU, % of a core",
             Self::RequestsPerMinute => "requests a minute",
             Self::RestMib => "RSS at rest, MiB",
-            Self::ChurnMib => "RSS after all pods of an object were replaced, MiB",
-            Self::RelistMib => "peak RSS of a relist, MiB",
-            Self::PeakMib => "peak RSS, MiB",
             Self::LatencyP50 => "ready event to DELETE, at the proxy, median, ms",
             Self::LatencyP99 => "– p99",
         }
@@ -164,7 +148,7 @@ pub fn count(number: usize) -> f64 {
 pub mod tests {
     use std::collections::BTreeMap;
 
-    use super::{How, Measured, Metric, Outcome, Results, Values, median};
+    use super::{How, Measured, Metric, Outcome, Results, Values};
     use crate::contender::Contender;
 
     pub fn measured(name: &str, rate: f64) -> Measured {
@@ -178,13 +162,6 @@ pub mod tests {
         let mut row = Measured { name, question, how, values: BTreeMap::new(), broken: BTreeMap::new() };
         row.add(Contender::Ours, Outcome::Kept(Values::from([(Metric::PodsPerSecond, rate)])));
         row
-    }
-
-    #[test]
-    fn the_median_of_an_even_number_of_rounds_lies_between_the_two_in_the_middle() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
     }
 
     #[test]
@@ -203,25 +180,5 @@ pub mod tests {
         results.put(measured("b", 4.0), &known[..2]);
         let names: Vec<_> = results.rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["a", "b"], "the row c does not exist any more");
-    }
-
-    #[test]
-    fn a_broken_run_has_no_values() {
-        let mut row = measured("a", 1.0);
-        row.add(Contender::Ours, Outcome::Broken("the floor".to_owned()));
-        assert_eq!(row.values[&Metric::PodsPerSecond][&Contender::Ours], [1.0]);
-        assert_eq!(row.broken[&Contender::Ours], ["the floor"]);
-    }
-
-    #[test]
-    fn results_are_read_as_they_were_written() {
-        let mut row = measured("a", 1.0);
-        row.add(Contender::Null, Outcome::Broken("the floor".to_owned()));
-        let results = Results { rows: vec![row] };
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("results.json");
-        assert_eq!(Results::read(&file).unwrap(), Results::default());
-        std::fs::write(&file, serde_json::to_string_pretty(&results).unwrap()).unwrap();
-        assert_eq!(Results::read(&file).unwrap(), results);
     }
 }

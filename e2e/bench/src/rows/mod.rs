@@ -1,15 +1,12 @@
 //! The rows: what is measured, and how.
 
-mod beside;
 mod latency;
-mod memory;
 mod rest;
 mod rollout;
-mod storm;
 mod takeover;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -35,14 +32,8 @@ enum Work {
     Creation { pods: usize },
     /// All pods of one object are replaced.
     Rollout { pods: usize, bounds: Bounds, priorities: Priorities },
-    /// All pods of one object are created and half of them deleted.
-    Beside { pods: usize },
-    /// Memory at rest, after churn and during a relist, with that many objects of 100 pods.
-    Memory { objects: usize },
-    /// All objects are updated at once.
-    Storm { objects: usize, pods: usize },
-    /// Objects of one pod, and nothing changes.
-    Rest { objects: usize, minutes: u64 },
+    /// That many objects, and nothing changes.
+    Rest { objects: usize, pods: usize, minutes: u64 },
     /// The controller starts when there is work to do.
     Restart,
     /// The leader is killed when there is work to do.
@@ -86,10 +77,9 @@ pub fn rows() -> Vec<Row> {
     let bulk =
         Work::Rollout { pods: 1000, bounds: Bounds::quarter(1000), priorities: Priorities::Groups(10) };
     let failover = "The leader is killed (lease of 15 s): time until the first write of the other replica";
-    let (beside, memory) = (Work::Beside { pods: 400 }, Work::Memory { objects: 1 });
-    let rest = Work::Rest { objects: 10_000, minutes: 10 };
-    let slow = Shape { room: 500, ready_delay: Duration::from_millis(200), ..SHAPE };
-    let beside_10k = Shape { others: 10_000, room: 5000, ..SHAPE };
+    let memory = Work::Rest { objects: 1, pods: 100, minutes: 1 };
+    let rest = Work::Rest { objects: 10_000, pods: 1, minutes: 10 };
+    let beside_10k = Shape { others: 10_000, room: 5000 };
     let beside_50k = Shape { others: 50_000, ..beside_10k };
     let many = Shape { room: 25_000, ..SHAPE };
     vec![
@@ -98,18 +88,14 @@ pub fn rows() -> Vec<Row> {
         row("strict-1600", "Strict rollout, 1,600 pods", strict(1600)).once(),
         row("bulk-1000", "Bulk rollout (maxSurge 25%, maxUnavailable 25%), 1,000 pods", bulk),
         row("creation-400", "First creation, 400 pods", Work::Creation { pods: 400 }),
-        row("strict-100-slow", "Strict rollout, 100 pods that are ready after 0.2 s", strict(100)).on(slow),
         row("latency", "Time from the event that shows a pod ready to the next DELETE", Work::Latency)
             .of(&[Contender::Ours]),
         row("failover", failover, Work::Failover).of(&BOTH),
-        row("beside-10k", "400 creates and 200 deletes beside 10,000 other pods", beside)
-            .of(&BOTH)
-            .on(beside_10k),
-        row("memory-10k", "Memory beside 10,000 other pods, with one object of 100 pods", memory)
+        row("memory-10k", "One object of 100 pods at rest beside 10,000 other pods", memory)
             .of(&BOTH)
             .on(beside_10k)
             .once(),
-        row("memory-50k", "Memory beside 50,000 other pods, with one object of 100 pods", memory)
+        row("memory-50k", "One object of 100 pods at rest beside 50,000 other pods", memory)
             .of(&BOTH)
             .on(beside_50k)
             .once(),
@@ -117,14 +103,6 @@ pub fn rows() -> Vec<Row> {
             .of(&BOTH)
             .on(beside_50k)
             .once(),
-        row(
-            "storm",
-            "1,000 objects of 10 pods, all updated at once",
-            Work::Storm { objects: 1000, pods: 10 },
-        )
-        .of(&BOTH)
-        .on(many)
-        .once(),
         row("rest", "10,000 objects of one pod at rest, for 10 minutes", rest).of(&BOTH).on(many).once(),
         row("plain-strict-100", "Strict rollout, 100 pods of a plain Deployment", strict(100))
             .of(&Contender::OF_PLAIN),
@@ -134,7 +112,7 @@ pub fn rows() -> Vec<Row> {
 }
 
 const BOTH: [Contender; 2] = [Contender::Ours, Contender::BuiltIn];
-const SHAPE: Shape = Shape { others: 0, room: 3000, ready_delay: Duration::ZERO };
+const SHAPE: Shape = Shape { others: 0, room: 3000 };
 
 /// A row that compares all contenders on a small control plane.
 fn row(name: &'static str, question: &'static str, work: Work) -> Row {
@@ -165,14 +143,6 @@ impl Row {
             if round % 2 == 1 {
                 contenders.reverse();
             }
-            if let Work::Rest { objects, minutes } = self.work {
-                let found = rest::rest(cluster, &contenders, objects, minutes).await;
-                for (contender, outcome) in found.context(self.name)? {
-                    self.show(contender, &outcome);
-                    measured.add(contender, outcome);
-                }
-                continue;
-            }
             for contender in contenders {
                 let namespace = format!("{}-{round}-{contender:?}", self.name).to_lowercase();
                 let test_cluster = cluster.test_cluster.apart(&namespace).await?;
@@ -192,10 +162,7 @@ impl Row {
         match self.work {
             Work::Creation { pods } => run.creation(pods).await,
             Work::Rollout { pods, bounds, priorities } => run.rollout(pods, bounds, priorities).await,
-            Work::Beside { pods } => run.beside(pods).await,
-            Work::Memory { objects } => run.memory(objects).await,
-            Work::Storm { objects, pods } => run.storm(objects, pods).await,
-            Work::Rest { .. } => anyhow::bail!("all contenders rest at the same time"),
+            Work::Rest { objects, pods, minutes } => run.rest(objects, pods, minutes).await,
             Work::Restart => run.restart().await,
             Work::Failover => run.failover().await,
             Work::Latency => run.latency().await,
@@ -237,17 +204,4 @@ async fn annotate(
 
 fn rate(pods: usize, begin: Instant, end: Instant) -> f64 {
     count(pods) / end.duration_since(begin).as_secs_f64()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::rows;
-
-    #[test]
-    fn rows_have_names_of_their_own() {
-        let names: BTreeSet<&str> = rows().into_iter().map(|row| row.name).collect();
-        assert_eq!(names.len(), rows().len());
-    }
 }

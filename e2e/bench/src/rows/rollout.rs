@@ -57,31 +57,20 @@ impl Run<'_> {
         if let Some(broken) = broken {
             return Ok(Outcome::Broken(broken));
         }
-        let mut values = self.requests_a_pod(&requests, pods);
-        let (above, last_tenth) = observer.read(|state| {
-            let at = state.deletions.get(pods - pods / 10).map(|(_, at)| *at);
-            (promises::above_ceiling(state, pods, bounds), at)
-        });
-        let all = rate(pods, begin, end);
-        values.extend([(Metric::PodsPerSecond, all), (Metric::AboveCeiling, count(above))]);
-        if let Some(at) = last_tenth {
-            values.insert(Metric::LastTenth, rate(pods / 10, at, end) / all);
-        }
-        Ok(Outcome::Kept(values))
+        let requests = self.requests_a_pod(&requests, pods);
+        let rate = rate(pods, begin, end);
+        Ok(Outcome::Kept(Values::from([(Metric::PodsPerSecond, rate), (Metric::RequestsPerPod, requests)])))
     }
 
     /// The requests of the contender in its namespace, divided by the number of pods. Watches do not count:
     /// they last longer than the rollout.
-    fn requests_a_pod(&self, requests: &[Request], pods: usize) -> Values {
-        let inside = |request: &&Request| request.namespace.as_deref() == Some(&self.test_cluster.namespace);
-        let sent = requests.iter().filter(inside).filter(|request| self.contender.sent(request));
-        let (mut all, mut conflicts) = (0, 0);
-        for request in sent {
-            all += usize::from(request.verb != "watch");
-            conflicts += usize::from(request.code == 409);
-        }
-        let a_pod = |number| count(number) / count(pods);
-        Values::from([(Metric::RequestsPerPod, a_pod(all)), (Metric::ConflictsPerPod, a_pod(conflicts))])
+    fn requests_a_pod(&self, requests: &[Request], pods: usize) -> f64 {
+        let counts = |request: &&Request| {
+            request.namespace.as_deref() == Some(&self.test_cluster.namespace)
+                && request.verb != "watch"
+                && self.contender.sent(request)
+        };
+        count(requests.iter().filter(counts).count()) / count(pods)
     }
 }
 
