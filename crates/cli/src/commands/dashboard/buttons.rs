@@ -43,12 +43,12 @@ pub(super) fn buttons(
     let name = deployment.name_any();
     let object = (name.as_str(), flags);
     let status = deployment.status.clone().unwrap_or_default();
-    let Access { spec, status: requests, pods } = access;
-    let button = |action, label, verb: &str, denied: &Option<String>, possible: Result<()>| Button {
+    let [spec, requests, pods] = [&access.spec, &access.status, &access.pods].map(Option::as_ref);
+    let button = |action, label, verb: &str, denied: Option<&String>, possible: Result<()>| Button {
         action,
         label,
         command: format!("kubectl ordered {verb}{flags}"),
-        reason: denied.clone().or_else(|| possible.err().as_ref().map(first_line)),
+        reason: denied.cloned().or_else(|| possible.err().as_ref().map(first_line)),
         confirm: None,
         hold: None,
         revision: None,
