@@ -63,7 +63,7 @@ pub(super) fn buttons(
             (None, Err(why)) => (None, None, Err(why)),
         };
     let verb = hold.iter().fold(format!("resume {name}"), |verb, id| format!("{verb} {id}"));
-    let resume = Button { hold, confirm, ..button("resume", "Resume", &verb, requests, possible) };
+    let resume = Button { confirm, hold, ..button("resume", "Resume", &verb, requests, possible) };
 
     let revision = status.rollout.as_ref().map(|rollout| rollout.revision);
     let is_resumable = request(object, &status, ResumeTarget::All(None), None).map(drop);
