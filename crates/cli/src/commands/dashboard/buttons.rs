@@ -43,12 +43,12 @@ pub(super) fn buttons(
     let name = deployment.name_any();
     let object = (name.as_str(), flags);
     let status = deployment.status.clone().unwrap_or_default();
-    let Access { spec, status: requests, pods } = access;
-    let button = |action, label, verb: &str, denied: &Option<String>, possible: Result<()>| Button {
+    let [spec, requests, pods] = [&access.spec, &access.status, &access.pods].map(Option::as_ref);
+    let button = |action, label, verb: &str, denied: Option<&String>, possible: Result<()>| Button {
         action,
         label,
         command: format!("kubectl ordered {verb}{flags}"),
-        reason: denied.clone().or_else(|| possible.err().as_ref().map(first_line)),
+        reason: denied.cloned().or_else(|| possible.err().as_ref().map(first_line)),
         confirm: None,
         hold: None,
         revision: None,
@@ -63,7 +63,7 @@ pub(super) fn buttons(
             (None, Err(why)) => (None, None, Err(why)),
         };
     let verb = hold.iter().fold(format!("resume {name}"), |verb, id| format!("{verb} {id}"));
-    let resume = Button { hold, confirm, ..button("resume", "Resume", &verb, requests, possible) };
+    let resume = Button { confirm, hold, ..button("resume", "Resume", &verb, requests, possible) };
 
     let revision = status.rollout.as_ref().map(|rollout| rollout.revision);
     let is_resumable = request(object, &status, ResumeTarget::All(None), None).map(drop);

@@ -152,14 +152,10 @@ fn merge(applied: &Value, manifest: &Value, current: &mut Value) {
 
 fn remove_dropped(applied: &Value, manifest: &Value, current: &mut Value) {
     for (key, applied) in applied.as_object().into_iter().flatten() {
-        match manifest.get(key) {
-            None => _ = current.as_object_mut().and_then(|current| current.remove(key)),
-            Some(manifest) => {
-                current
-                    .get_mut(key)
-                    .into_iter()
-                    .for_each(|current| remove_dropped(applied, manifest, current));
-            }
+        match (manifest.get(key), current.get_mut(key)) {
+            (None, _) => _ = current.as_object_mut().and_then(|current| current.remove(key)),
+            (Some(manifest), Some(current)) => remove_dropped(applied, manifest, current),
+            (Some(_), None) => {}
         }
     }
 }

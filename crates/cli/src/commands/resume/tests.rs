@@ -63,7 +63,7 @@ fn a_request_names_its_pause_point_and_fits_the_state() {
     let suspended = OrderedDeploymentStatus { replicas: Some(0), ..complete.clone() };
     let (existing, canary) = (Some("web-5d9c7b8c4d-cccccccc"), Some("canary"));
     let not_paused = "web is not paused at a pause point: nothing to resume";
-    for (status, target, point, said) in [
+    for (status, target, point, said) in vec![
         (paused(), Current, None, ID),
         (paused(), Hold(ID), None, ID),
         (paused(), All(None), None, "*@2"),

@@ -100,12 +100,11 @@ impl View {
         let mut top = vec![connection(link, drawing)];
         let filter = Some(self.filter.as_str()).filter(|text| !text.is_empty());
         let drawing = Drawing { fold: Fold { all: self.all, filter, on_screen: true }, ..drawing };
-        let all = match &self.plan {
-            Some(plan) => plan.clone(),
-            None => {
-                top.extend(summary(overview, drawing));
-                body(overview, drawing)
-            }
+        let all = if let Some(plan) = &self.plan {
+            plan.clone()
+        } else {
+            top.extend(summary(overview, drawing));
+            body(overview, drawing)
         };
         let bottom = self.bottom(overview, drawing);
         // The middle always keeps a line. A small terminal shows less of the top.
