@@ -20,7 +20,7 @@ use ordereddeployment_kubernetes::Clock;
 
 use crate::client::connect_error::{Explained, explained, innermost};
 
-pub(crate) use args::{ConnectArgs, HEADING, Target, Timeout, pause_length, quoted, timeout};
+pub(crate) use args::{ConnectArgs, Target, Timeout, innermost, pause_length, quoted, timeout};
 pub(crate) use dry_run::{DryRun, DryRunArgs};
 pub(crate) use names::{OfEither, deployment_name, object_name, of_either, pod_name};
 

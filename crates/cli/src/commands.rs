@@ -2,7 +2,6 @@
 
 pub(crate) mod abort;
 pub(crate) mod adopt;
-pub(crate) mod completion;
 pub(crate) mod convert;
 pub(crate) mod crd;
 pub(crate) mod dashboard;

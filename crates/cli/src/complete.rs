@@ -1,19 +1,21 @@
-//! Completion for shells and kubectl, from the command definitions and from the cluster.
+//! Completion of `kubectl ordered`. kubectl runs this program for it, under the name
+//! `kubectl_complete-ordered`.
 //!
 //! The output is that of kubectl's `__complete`: one candidate per line, then a directive. It never fails and
 //! never writes.
 
-mod arguments;
 mod cluster;
-mod scripts;
 
+use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
 use std::time::Duration;
 
-use clap::FromArgMatches;
+use clap::builder::ValueHint;
+use clap::{Arg, Command};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
 
-use crate::client::ConnectArgs;
-use arguments::{Completion, Line, Resource};
-pub(crate) use scripts::{Shell, script};
+use crate::client::{ConnectArgs, innermost, object_name};
+use cluster::Resource;
 
 /// The timeout for requests to the cluster: the user has pressed Tab and waits.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -22,69 +24,120 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 const FILES: u8 = 0;
 const NO_FILES: u8 = 4;
 const NO_SPACE: u8 = 6;
+/// The candidate that stands for the files that the shell finds. No other begins with a blank.
+const ANY_FILE: &str = " file";
+
+/// Finds the names of a kind.
+pub(crate) type Names = Arc<dyn Fn(Resource) -> Vec<String> + Send + Sync>;
+
+/// The name of the program, and these words.
+fn line(words: &[String]) -> Vec<OsString> {
+    std::iter::once("kubectl-ordered").chain(words.iter().map(String::as_str)).map(Into::into).collect()
+}
 
 /// Prints the candidates for the last of these words of a command line with that definition. The first word
 /// is the one after `kubectl ordered`.
-pub(crate) fn print(definition: &clap::Command, words: &[String]) {
-    let (lines, directive) = answer(definition, words);
+pub(crate) fn print(definition: &Command, words: &[String]) {
+    let (known, before) = (definition.clone(), words.to_vec());
+    let names: Names = Arc::new(move |resource| from_cluster(&known, &before, resource));
+    let (lines, directive) = answer(definition, words, &names);
     let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
     // A failure to print cannot be reported anywhere.
     let _ = crate::terminal::escape::print(format_args!("{text}:{directive}\n"));
 }
 
-fn answer(definition: &clap::Command, words: &[String]) -> (Vec<String>, u8) {
-    let line = Line::of(definition, words);
-    let (expected, prefix) = line.completion();
-    let current = words.last().map_or("", String::as_str);
-    let typed = current.strip_prefix(prefix.as_str()).unwrap_or(current);
-    let (found, directive) = match expected {
-        Completion::Files => (Vec::new(), FILES),
-        Completion::Nothing => (Vec::new(), NO_FILES),
-        Completion::Words(found) => (found, NO_FILES),
-        Completion::Cluster(Resource::Containers) => (from_cluster(&line, Resource::Containers), NO_SPACE),
-        Completion::Cluster(resource) => (from_cluster(&line, resource), NO_FILES),
-    };
-    (offered(found, &prefix, typed), directive)
+/// The candidates for the last word, and the directive.
+pub(crate) fn answer(definition: &Command, words: &[String], names: &Names) -> (Vec<String>, u8) {
+    let mut definition = with_names(definition.clone(), names);
+    let found = complete(&mut definition, line(words), words.len(), None).unwrap_or_default();
+    let found: Vec<_> = found.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect();
+    if found.iter().any(|one| one == ANY_FILE) {
+        return (Vec::new(), FILES);
+    }
+    let offered = offered(found, words.last().map_or("", String::as_str));
+    let directive = if offered.iter().any(|one| one.ends_with('=')) { NO_SPACE } else { NO_FILES };
+    (offered, directive)
+}
+
+/// The definition, in which arguments for names have those as candidates.
+fn with_names(command: Command, names: &Names) -> Command {
+    let name = command.get_name().to_owned();
+    let command = command.mut_args(|arg| {
+        let is_file = arg.get_value_hint() == ValueHint::AnyPath;
+        match resource(arg.get_id().as_str(), &name) {
+            Some(resource) => with_candidates(arg, resource, names),
+            None if is_file => {
+                arg.add(ArgValueCompleter::new(|_: &OsStr| vec![CompletionCandidate::new(ANY_FILE)]))
+            }
+            None => arg,
+        }
+    });
+    command.mut_subcommands(|inner| with_names(inner, names))
+}
+
+fn with_candidates(arg: Arg, resource: Resource, names: &Names) -> Arg {
+    let (names, is_positional) = (Arc::clone(names), arg.is_positional());
+    arg.add(ArgValueCompleter::new(move |typed: &OsStr| {
+        let typed = typed.to_string_lossy();
+        // A flag can be where a name can be. It needs no request.
+        if is_positional && typed.starts_with('-') {
+            return Vec::new();
+        }
+        // Keep the kind before a name: `od/web`.
+        let kind = typed.rfind('/').filter(|_| is_positional).map_or("", |slash| &typed[..=slash]);
+        names(resource).iter().map(|name| CompletionCandidate::new(format!("{kind}{name}"))).collect()
+    }))
+}
+
+/// The kind of the names that an argument of a command takes.
+fn resource(argument: &str, command: &str) -> Option<Resource> {
+    Some(match (argument, command) {
+        ("namespace", _) => Resource::Namespaces,
+        ("context", _) => Resource::Contexts,
+        ("cluster", _) => Resource::Clusters,
+        ("user", _) => Resource::Users,
+        ("hold", _) => Resource::Holds,
+        ("revision" | "to_revision", _) => Resource::Revisions,
+        ("pods", _) => Resource::Pods,
+        ("images", _) => Resource::Containers,
+        ("name", "adopt") => Resource::Adoptable,
+        ("name", _) | ("all", "unmark") => Resource::Deployments,
+        _ => return None,
+    })
 }
 
 /// The candidates that begin with the typed text, sorted. Shells insert a candidate as it is: one with other
 /// characters could run a command at Enter, and other users choose the names in a cluster.
-fn offered(found: Vec<String>, prefix: &str, typed: &str) -> Vec<String> {
+fn offered(found: Vec<String>, typed: &str) -> Vec<String> {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || "._:/=@*-".contains(c);
-    let mut offered: Vec<String> = found
-        .into_iter()
-        .filter(|candidate| candidate.starts_with(typed) && candidate.chars().all(is_safe))
-        .map(|candidate| format!("{prefix}{candidate}"))
-        .collect();
+    let mut offered = found;
+    offered.retain(|one| one.starts_with(typed) && one.chars().all(is_safe));
+    offered.retain(|one| typed.starts_with('-') || !one.starts_with('-'));
     offered.sort();
     offered.dedup();
     offered
 }
 
-/// Candidates from the cluster; none if it does not answer.
-fn from_cluster(line: &Line<'_>, resource: Resource) -> Vec<String> {
+/// Names from the cluster; none if it does not answer.
+fn from_cluster(definition: &Command, words: &[String], resource: Resource) -> Vec<String> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return Vec::new();
     };
+    let (connect, named) = parsed(definition, words).unwrap_or_default();
     // A timeout must be created inside the runtime.
     let found = runtime.block_on(async {
-        let candidates = cluster::candidates(connect(&line.cluster), line.deployment(), resource);
-        tokio::time::timeout(TIMEOUT, candidates).await
+        tokio::time::timeout(TIMEOUT, cluster::candidates(&connect, named.as_deref(), resource)).await
     });
     found.ok().and_then(Result::ok).unwrap_or_default()
 }
 
-/// The values of these flags for a cluster.
-fn connect(flags: &[&str]) -> ConnectArgs {
-    let command = clap::Command::new("flags").ignore_errors(true).no_binary_name(true);
-    let matches = <ConnectArgs as clap::Args>::augment_args(command).try_get_matches_from(flags);
-    matches.ok().and_then(|matches| ConnectArgs::from_arg_matches(&matches).ok()).unwrap_or_default()
-}
-
-/// Completes these words without a cluster.
-#[cfg(test)]
-pub(crate) fn completes(definition: &clap::Command, words: &[String]) {
-    drop(Line::of(definition, words).completion());
+/// The flags for a cluster and the OrderedDeployment before the last of these words.
+fn parsed(definition: &Command, words: &[String]) -> Option<(ConnectArgs, Option<String>)> {
+    let (_, before) = words.split_last()?;
+    let matches = definition.clone().ignore_errors(true).try_get_matches_from(line(before)).ok()?;
+    let connect = ConnectArgs::of(&matches).ok()?;
+    let mut names = innermost(&matches).try_get_raw("name").ok().flatten().into_iter().flatten();
+    Some((connect, names.find_map(|name| object_name(name.to_str()?).ok())))
 }
 
 #[cfg(test)]

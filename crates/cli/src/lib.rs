@@ -58,7 +58,7 @@ struct Cli {
 }
 
 /// The names of the commands that use no cluster.
-const LOCAL: [&str; 6] = ["convert", "crd", "sandbox", "demo", "completion", "options"];
+const LOCAL: [&str; 5] = ["convert", "crd", "sandbox", "demo", "options"];
 
 /// Defines the commands, from the arguments and the function of each. One that uses a cluster takes the flags
 /// for it.
@@ -107,7 +107,6 @@ commands! {
     Crd: crd::Args => run();
     Sandbox: sandbox::Args => run().await;
     Demo: demo::Args => run().await;
-    Completion: completion::Args => run();
     Options: options::Args => run();
     Version: version::Args => run(connect).await;
 }
@@ -116,10 +115,7 @@ commands! {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     if let Some(words) = to_complete(&arguments) {
-        let mut definition = command();
-        // Adds `help`, whose words are the commands.
-        definition.build();
-        complete::print(&definition, &words);
+        complete::print(&command(), &words);
         return Exit::Success;
     }
     let cli = match parse(arguments) {
@@ -168,28 +164,17 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Err
     let mut cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command()))?;
     cli.is_local = matches.subcommand_name().is_some_and(|name| LOCAL.contains(&name));
     if !cli.is_local {
-        let mut innermost = &matches;
-        while let Some((_, inner)) = innermost.subcommand() {
-            innermost = inner;
-        }
-        // A flag after the command replaces the one before it.
-        cli.connect.update_from_arg_matches(innermost)?;
+        cli.connect = ConnectArgs::of(&matches)?;
     }
     Ok(cli)
 }
 
-/// The words to complete, if a shell runs `kubectl-ordered __complete` or kubectl runs
-/// `kubectl_complete-ordered`.
+/// The words to complete, if kubectl runs this program as `kubectl_complete-ordered`.
 fn to_complete(arguments: &[OsString]) -> Option<Vec<String>> {
-    let (program, rest) = arguments.split_first()?;
-    let by_name =
-        std::path::Path::new(program).file_stem().is_some_and(|name| name == "kubectl_complete-ordered");
-    let words = match rest.split_first() {
-        _ if by_name => rest,
-        Some((first, words)) if first == "__complete" => words,
-        _ => return None,
-    };
-    Some(words.iter().map(|word| word.to_string_lossy().into_owned()).collect())
+    let (program, words) = arguments.split_first()?;
+    let name = std::path::Path::new(program).file_stem()?;
+    let words = words.iter().map(|word| word.to_string_lossy().into_owned());
+    (name == "kubectl_complete-ordered").then(|| words.collect())
 }
 
 fn run(cli: Cli) -> Result<Exit> {

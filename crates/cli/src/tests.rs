@@ -2,10 +2,9 @@ mod reference;
 
 use std::ffi::OsString;
 
-use clap::Parser;
 use proptest::prelude::*;
 
-use super::{Cli, Command, command, parse};
+use super::{Cli, command, parse};
 
 fn parsed(line: &str) -> Result<Cli, clap::Error> {
     parse(std::iter::once("kubectl-ordered").chain(line.split_whitespace()).map(Into::into))
@@ -25,42 +24,6 @@ fn cluster_flags_are_accepted_before_and_after_the_command_and_the_latter_wins()
 }
 
 #[test]
-fn a_name_may_have_its_kind_as_in_kubectl() {
-    for name in
-        ["web", "od/web", "ordereddeployment/web", "ordereddeployments.ordereddeployment.io/web", "OD/web"]
-    {
-        let cli = parsed(&format!("status {name}")).unwrap();
-        assert!(matches!(cli.command, Command::Status(_)), "{name}");
-    }
-    let error = parsed("status deployment/web").unwrap_err().to_string();
-    assert!(error.contains("od/web"), "{error}");
-}
-
-#[test]
-fn no_malformed_line_makes_the_parser_panic() {
-    // Words that are hard to parse, in pairs after every command.
-    let words = " - -- --- -n --namespace --namespace= -n= -nshop -A --all -w -o -oyaml -o= --output=x \
-                 --replicas --replicas=-1 --replicas=99999999999 --until= --timeout=-1s \
-                 --timeout=9999999999999999999h web od/web od/ / // .. a/b/c *@1 @ é \u{0} \
-                 --request-timeout=1.5.5s --hold= --hold=@ --as-group=x --insecure-skip-tls-verify=maybe -ππ \
-                 --kubeconfig= -s --server=::: =";
-    let definition = command();
-    let names: Vec<String> = definition.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    for name in names.iter().map(String::as_str).chain(["", "nothing"]) {
-        for first in words.split(' ') {
-            for second in ["", "-", "--", "web", "-o=", "--timeout=-1s", "-n", "é", "="] {
-                let line = ["kubectl-ordered", name, first, second];
-                // Any error is fine, a panic is not.
-                drop(
-                    definition.clone().try_get_matches_from(line).map_err(|error| error.render().to_string()),
-                );
-            }
-        }
-    }
-    drop(Cli::try_parse_from([""]));
-}
-
-#[test]
 fn an_argument_that_is_not_utf8_is_an_error() {
     use std::os::unix::ffi::OsStringExt;
     let broken = std::ffi::OsString::from_vec(vec![0xff, 0xfe]);
@@ -72,8 +35,9 @@ fn an_argument_that_is_not_utf8_is_an_error() {
 /// all.
 fn word() -> impl Strategy<Value = String> {
     let mut known: Vec<String> =
-        vec!["web", "od/web", "pod/web-1", "app=web:2", "*@1", "30s", "-1", "0", "-", "--", ""]
-            .into_iter()
+        "web od/web pod/web-1 / .. app=web:2 *@1 30s 1.5.5s 9999999999999999999h -1 0 ::: - -- --- -ππ \u{0}"
+            .split(' ')
+            .chain([""])
             .map(str::to_owned)
             .collect();
     let mut commands = vec![command()];
@@ -110,9 +74,9 @@ proptest! {
         if let Err(error) = parse(line.clone()) {
             prop_assert!(!error.render().to_string().is_empty());
         }
-        // Completion of the definitions needs no cluster.
         drop(super::to_complete(&line));
-        crate::complete::completes(&command(), &words);
+        let none: crate::complete::Names = std::sync::Arc::new(|_| Vec::new());
+        drop(crate::complete::answer(&command(), &words, &none));
     }
 }
 
@@ -133,34 +97,4 @@ fn a_wrong_kind_is_named() {
         "{error}"
     );
     assert!(parsed("adopt deploy/web").is_ok());
-}
-
-#[test]
-fn writing_commands_have_dry_runs_and_reading_ones_formats() {
-    let writes = [
-        "resume web",
-        "abort web",
-        "retry web",
-        "pause web",
-        "unpause web",
-        "undo web",
-        "restart web",
-        "mark p --priority 1",
-        "unmark p",
-        "set image web a=b",
-        "adopt web",
-    ];
-    for command in writes {
-        for mode in ["", "=client", "=server", "=none"] {
-            assert!(parsed(&format!("{command} --dry-run{mode}")).is_ok(), "{command} {mode}");
-        }
-        assert!(parsed(&format!("{command} --dry-run=all")).is_err());
-    }
-    for command in
-        ["get web", "get -A -l a=b", "list -A -l a=b", "status web", "order web", "plan web", "history web"]
-    {
-        for format in ["json", "yaml", "name", "wide"] {
-            assert!(parsed(&format!("{command} -o {format}")).is_ok(), "{command} {format}");
-        }
-    }
 }

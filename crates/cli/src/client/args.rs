@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::{ArgMatches, FromArgMatches};
+
 use super::dry_run::DryRunArgs;
 use super::names::{namespace, object_name};
 
 /// The heading above these flags, in help and documentation.
-pub(crate) const HEADING: &str = "Cluster (`kubectl ordered options` has more)";
+const HEADING: &str = "Cluster (`kubectl ordered options` has more)";
 
 /// The OrderedDeployment that a command changes.
 #[derive(Debug, clap::Args)]
@@ -57,12 +59,6 @@ pub(crate) struct ConnectArgs {
     /// A bearer token for the API server
     #[arg(long, value_name = "TOKEN", hide = true)]
     pub(crate) token: Option<String>,
-    /// The user name for basic authentication
-    #[arg(long, value_name = "NAME", hide = true)]
-    pub(crate) username: Option<String>,
-    /// The password for basic authentication
-    #[arg(long, value_name = "PASSWORD", hide = true)]
-    pub(crate) password: Option<String>,
     /// The certificate authority of the API server
     #[arg(long, value_name = "FILE", hide = true)]
     pub(crate) certificate_authority: Option<PathBuf>,
@@ -79,10 +75,6 @@ pub(crate) struct ConnectArgs {
     /// The name that the certificate of the API server must have
     #[arg(long, value_name = "NAME", hide = true)]
     pub(crate) tls_server_name: Option<String>,
-    /// Request no compression of responses
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        hide = true)]
-    pub(crate) disable_compression: Option<bool>,
 }
 
 /// A timeout; `None` waits without a limit.
@@ -112,7 +104,19 @@ pub(crate) fn pause_length(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// The matches of the innermost command.
+pub(crate) fn innermost(matches: &ArgMatches) -> &ArgMatches {
+    matches.subcommand().map_or(matches, |(_, inner)| innermost(inner))
+}
+
 impl ConnectArgs {
+    /// The flags before and after the command. A flag after it replaces the one before it.
+    pub(crate) fn of(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut found = Self::from_arg_matches(matches)?;
+        found.update_from_arg_matches(innermost(matches))?;
+        Ok(found)
+    }
+
     /// The flags that a printed command needs for the same cluster and user, without secrets.
     pub(crate) fn flags(&self) -> String {
         let path = |path: &Option<PathBuf>| path.as_ref().and_then(|path| path.to_str()).map(str::to_owned);

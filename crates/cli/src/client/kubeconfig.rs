@@ -3,15 +3,14 @@
 use anyhow::{Result, anyhow};
 use kube::Config;
 use kube::config::{
-    AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo, NamedCluster,
-    NamedContext,
+    AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedCluster, NamedContext,
 };
 
 use ordereddeployment_kubernetes::stays_here;
 
 use super::args::ConnectArgs;
 
-/// The name of the context, cluster and user that are made from flags alone.
+/// The name of the context and the cluster that are made from flags alone.
 const FLAGS: &str = "flags";
 
 pub(super) async fn config(args: &ConnectArgs) -> Result<Config> {
@@ -37,7 +36,8 @@ pub(super) async fn config(args: &ConnectArgs) -> Result<Config> {
     let context = args.context.clone();
     let options = KubeConfigOptions { context, cluster: args.cluster.clone(), user: args.user.clone() };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    let config = config.map_err(|error| refused(error, args))?;
+    let mut config = config.map_err(|error| refused(error, args))?;
+    override_user(args, &mut config.auth_info);
     refuse_plaintext_credentials(&config)?;
     Ok(impersonating(config, args))
 }
@@ -70,11 +70,10 @@ fn impersonating(mut config: Config, args: &ConnectArgs) -> Config {
     config
 }
 
-/// Overrides the selected context by the flags.
+/// Overrides the cluster of the selected context by the flags.
 fn override_by(args: &ConnectArgs, kubeconfig: &mut Kubeconfig) -> Result<()> {
     if args.server.is_some() && args.context.is_none() && kubeconfig.current_context.is_none() {
-        let context =
-            Context { cluster: FLAGS.to_owned(), user: Some(FLAGS.to_owned()), ..Context::default() };
+        let context = Context { cluster: FLAGS.to_owned(), ..Context::default() };
         kubeconfig.contexts.push(NamedContext {
             name: FLAGS.to_owned(),
             context: Some(context),
@@ -83,13 +82,10 @@ fn override_by(args: &ConnectArgs, kubeconfig: &mut Kubeconfig) -> Result<()> {
         kubeconfig.current_context = Some(FLAGS.to_owned());
     }
     let chosen = args.context.as_ref().or(kubeconfig.current_context.as_ref());
-    let context = kubeconfig.contexts.iter_mut().find(|named| Some(&named.name) == chosen);
+    let context = kubeconfig.contexts.iter().find(|named| Some(&named.name) == chosen);
     // Without a context, loading the kubeconfig reports the error.
-    let Some(context) = context.and_then(|named| named.context.as_mut()) else { return Ok(()) };
+    let Some(context) = context.and_then(|named| named.context.as_ref()) else { return Ok(()) };
     let cluster = args.cluster.clone().unwrap_or_else(|| context.cluster.clone());
-    let user = args.user.clone().or_else(|| context.user.clone());
-    let user = user.filter(|user| !user.is_empty()).unwrap_or_else(|| FLAGS.to_owned());
-    context.user = Some(user.clone());
     if let Some(asked) = &args.user
         && !kubeconfig.auth_infos.iter().any(|named| named.name == *asked)
     {
@@ -100,14 +96,8 @@ fn override_by(args: &ConnectArgs, kubeconfig: &mut Kubeconfig) -> Result<()> {
     if !kubeconfig.clusters.iter().any(|named| named.name == cluster) && args.server.is_some() {
         kubeconfig.clusters.push(NamedCluster { name: cluster.clone(), ..NamedCluster::default() });
     }
-    if !kubeconfig.auth_infos.iter().any(|named| named.name == user) {
-        kubeconfig.auth_infos.push(NamedAuthInfo { name: user.clone(), ..NamedAuthInfo::default() });
-    }
     for named in kubeconfig.clusters.iter_mut().filter(|named| named.name == cluster) {
         override_cluster(args, named.cluster.get_or_insert_default());
-    }
-    for named in kubeconfig.auth_infos.iter_mut().filter(|named| named.name == user) {
-        override_user(args, named.auth_info.get_or_insert_default());
     }
     Ok(())
 }
@@ -122,9 +112,6 @@ fn override_cluster(args: &ConnectArgs, cluster: &mut Cluster) {
     }
     if args.tls_server_name.is_some() {
         cluster.tls_server_name.clone_from(&args.tls_server_name);
-    }
-    if args.disable_compression.is_some() {
-        cluster.disable_compression = args.disable_compression;
     }
     if let Some(server) = &args.server {
         // As kubectl does: TLS settings imply https.
@@ -146,10 +133,6 @@ fn override_user(args: &ConnectArgs, user: &mut AuthInfo) {
     // A certificate of the kubeconfig would take precedence over the flag, so the user is replaced.
     if let Some(token) = &args.token {
         *user = AuthInfo { token: Some(token.clone().into()), ..AuthInfo::default() };
-    } else if args.username.is_some() || args.password.is_some() {
-        let password = args.password.clone().map(Into::into).or_else(|| user.password.clone());
-        let username = args.username.clone().or_else(|| user.username.clone());
-        *user = AuthInfo { username, password, ..AuthInfo::default() };
     }
     if let Some(path) = &args.client_certificate {
         user.client_certificate = Some(path.display().to_string());

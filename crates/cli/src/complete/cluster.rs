@@ -10,24 +10,35 @@ use kube::{Api, ResourceExt};
 use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus};
 use ordereddeployment_wire::{Family, PodView};
 
-use super::arguments::Resource;
 use crate::client::reader::revisions;
 use crate::client::{ConnectArgs, Connection};
-use crate::view::phase::{aborted, blocked};
+use crate::view::phase::blocked;
+
+/// Names that come from the cluster or the kubeconfig.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resource {
+    Deployments,
+    /// Deployments, and OrderedDeployments for `--back`.
+    Adoptable,
+    Pods,
+    Containers,
+    Holds,
+    Revisions,
+    Namespaces,
+    Contexts,
+    Clusters,
+    Users,
+}
 
 /// The names; `named` is the OrderedDeployment on the command line.
 pub(super) async fn candidates(
-    connect: ConnectArgs,
-    named: Option<String>,
+    connect: &ConnectArgs,
+    named: Option<&str>,
     resource: Resource,
 ) -> Result<Vec<String>> {
-    if matches!(resource, Resource::Contexts | Resource::Clusters | Resource::Users) {
-        return kubeconfig(&connect, resource);
+    if !matches!(resource, Resource::Contexts | Resource::Clusters | Resource::Users) {
+        return of(&connect.connect().await?, named, resource).await;
     }
-    of(&connect.connect().await?, named.as_deref(), resource).await
-}
-
-fn kubeconfig(connect: &ConnectArgs, resource: Resource) -> Result<Vec<String>> {
     let found = match &connect.kubeconfig {
         Some(path) => Kubeconfig::read_from(path)?,
         None => Kubeconfig::read()?,
@@ -49,14 +60,8 @@ pub(super) async fn of(
     let all = ListParams::default();
     let deployments: Api<OrderedDeployment> = Api::namespaced(client.clone(), namespace);
     match resource {
-        Resource::Namespaces => {
-            let found = Api::<Namespace>::all(client.clone()).list(&all).await?;
-            Ok(names(&found).collect())
-        }
+        Resource::Namespaces => Ok(names(&Api::<Namespace>::all(client.clone()).list(&all).await?).collect()),
         Resource::Deployments => Ok(names(&deployments.list(&all).await?).collect()),
-        Resource::Rolling => Ok(with(&deployments, can_be_aborted).await?),
-        Resource::Aborted => Ok(with(&deployments, |status| aborted(status).is_some()).await?),
-        // Deployments, and OrderedDeployments for `--back`.
         Resource::Adoptable => {
             let found = Api::<Deployment>::namespaced(client.clone(), namespace).list(&all).await?;
             let ours = deployments.list(&all).await?;
@@ -88,22 +93,6 @@ pub(super) async fn of(
 
 fn names<K: kube::Resource + Clone>(found: &ObjectList<K>) -> impl Iterator<Item = String> {
     found.iter().map(ResourceExt::name_any)
-}
-
-/// The names of the objects with such a status.
-async fn with(
-    deployments: &Api<OrderedDeployment>,
-    is_wanted: impl Fn(&OrderedDeploymentStatus) -> bool,
-) -> Result<Vec<String>> {
-    let found = deployments.list(&ListParams::default()).await?;
-    let wanted = found.iter().filter(|found| found.status.as_ref().is_some_and(&is_wanted));
-    Ok(wanted.map(ResourceExt::name_any).collect())
-}
-
-/// Whether a rollout is in progress that an abort can roll back.
-fn can_be_aborted(status: &OrderedDeploymentStatus) -> bool {
-    let rollout = status.rollout.as_ref();
-    rollout.is_some_and(|rollout| !rollout.completed && rollout.from.is_some()) && aborted(status).is_none()
 }
 
 /// The ids that a resume can name now: the hold, or the pause point at which the rollout is blocked.

@@ -1,4 +1,7 @@
-use super::{Completion, Line, Resource, cluster, connect, offered};
+use std::sync::Arc;
+
+use super::cluster::{self, Resource};
+use super::{FILES, NO_FILES, NO_SPACE, Names, answer, offered, parsed};
 use crate::testing::condition;
 use crate::testing::fixture::Fixture;
 
@@ -6,69 +9,72 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-fn at(line: &str) -> Completion {
-    completion(line).0
-}
-
-fn completion(line: &str) -> (Completion, String) {
-    Line::of(&crate::command(), &words(line)).completion()
+/// The candidates of a line, and the directive. Each name from the cluster is that of its kind.
+fn at(line: &str) -> (String, u8) {
+    let names: Names = Arc::new(|resource| match resource {
+        Resource::Containers => vec!["containers=".to_owned()],
+        other => vec![format!("{other:?}").to_lowercase()],
+    });
+    let (found, directive) = answer(&crate::command(), &words(line), &names);
+    (found.join(" "), directive)
 }
 
 fn has(line: &str, word: &str) -> bool {
-    matches!(at(line), Completion::Words(found) if found.iter().any(|found| found == word))
+    at(line).0.split(' ').any(|found| found == word)
 }
 
 #[test]
 fn commands_flags_and_values_come_from_the_definitions() {
-    assert!(has("", "get") && has("-n shop ", "get") && !has("", "__complete"));
+    assert!(has("", "get") && has("", "help") && has("-n shop ", "get") && !has("", "--context"));
     assert!(has("get --", "--watch") && !has("get --", "--token") && has("get --to", "--token"));
-    assert!(has("get -o ", "yaml") && has("get --output=", "yaml"));
-    assert!(has("set ", "image"));
-    assert!(has("status web --until ", "held"));
-    assert_eq!(completion("get --output=y").1, "--output=");
-    assert_eq!(at("order web --replicas "), Completion::Nothing);
-    assert_eq!(at("convert -f "), Completion::Files);
+    for (line, offered) in [
+        ("sta", "status"),
+        ("get -o y", "yaml"),
+        ("get --output=y", "--output=yaml"),
+        ("set ", "help image"),
+        ("status web --until ", "complete held"),
+        ("order web --replicas ", ""),
+    ] {
+        assert_eq!(at(line), (offered.to_owned(), NO_FILES), "{line}");
+    }
+    assert_eq!(at("convert -f "), (String::new(), FILES));
+    assert_eq!(at("get --kubeconfig=con"), (String::new(), FILES));
 }
 
 #[test]
 fn names_come_from_the_cluster() {
-    for (line, resource) in [
-        ("get ", Resource::Deployments),
-        ("get od/", Resource::Deployments),
-        ("abort ", Resource::Rolling),
-        ("abort od/", Resource::Rolling),
-        ("retry ", Resource::Aborted),
-        ("resume ", Resource::Deployments),
-        ("adopt ", Resource::Adoptable),
-        ("adopt deployment/", Resource::Adoptable),
-        ("resume web --hold ", Resource::Holds),
-        ("undo web --to-revision ", Resource::Revisions),
-        ("mark ", Resource::Pods),
-        ("mark web-1 ", Resource::Pods),
-        ("unmark --all ", Resource::Deployments),
-        ("rollback web --to-revision ", Resource::Revisions),
-        ("set image web ", Resource::Containers),
-        ("set image web web=a ", Resource::Containers),
-        ("get -n ", Resource::Namespaces),
-        ("get --context ", Resource::Contexts),
+    for (line, offered) in [
+        ("get ", "deployments"),
+        ("get od/", "od/deployments"),
+        ("resume ", "deployments"),
+        ("get web ", ""),
+        ("adopt deployment/", "deployment/adoptable"),
+        ("resume web --hold ", "holds"),
+        ("undo web --to-revision ", "revisions"),
+        ("mark ", "pods"),
+        ("mark web-1 ", "pods"),
+        ("unmark --all ", "deployments"),
+        ("rollback web --to-revision ", "revisions"),
+        ("get -n ", "namespaces"),
+        ("get --context=c", "--context=contexts"),
     ] {
-        assert_eq!(at(line), Completion::Cluster(resource), "{line}");
+        assert_eq!(at(line), (offered.to_owned(), NO_FILES), "{line}");
     }
-    assert_eq!(at("get web "), Completion::Nothing);
-    assert_eq!(completion("get od/w").1, "od/");
+    for line in ["set image web ", "set image web web=a "] {
+        assert_eq!(at(line), ("containers=".to_owned(), NO_SPACE), "{line}");
+    }
 }
 
 #[test]
 fn the_cluster_is_that_of_the_flags_on_the_line() {
-    let definition = crate::command();
-    let words = words("-n shop resume --context=prod od/web --timeout 5s --hold ");
-    let line = Line::of(&definition, &words);
-    assert_eq!(line.cluster, ["-n", "shop", "--context=prod"]);
-    let found = connect(&line.cluster);
-    assert_eq!((found.namespace.as_deref(), found.context.as_deref()), (Some("shop"), Some("prod")));
-    assert_eq!(line.deployment().as_deref(), Some("web"));
-    let words = ["set", "image", "web", "w"].map(str::to_owned);
-    assert_eq!(Line::of(&definition, &words).deployment().as_deref(), Some("web"));
+    for (line, namespace, context) in [
+        ("-n shop resume --context=prod od/web --timeout 5s --hold ", Some("shop"), Some("prod")),
+        ("-n shop set image -n other web w", Some("other"), None),
+    ] {
+        let (found, named) = parsed(&crate::command(), &words(line)).unwrap();
+        assert_eq!((found.namespace.as_deref(), found.context.as_deref()), (namespace, context), "{line}");
+        assert_eq!(named.as_deref(), Some("web"), "{line}");
+    }
 }
 
 #[test]
@@ -78,7 +84,7 @@ fn only_candidates_that_no_shell_interprets_are_offered() {
         "x;touch${IFS}owned $(id) `id` a|b a&b a>b a'b a\"b a\\b !1 ~ # {a,b} [a] a? größe \u{202e}a a%b a+b";
     let blanks = ["a b", "a\nb", "a\tb", "a\0b"];
     let found = safe.into_iter().chain(hostile.split(' ')).chain(blanks).map(str::to_owned).collect();
-    assert_eq!(offered(found, "", ""), safe);
+    assert_eq!(offered(found, ""), safe);
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,22 +97,9 @@ async fn names_are_read_from_the_cluster() {
     assert_eq!(ask(Resource::Containers).await, ["web=", "proxy=", "init="]);
     assert_eq!(ask(Resource::Revisions).await, ["1"]);
     assert!(ask(Resource::Holds).await.is_empty());
-    assert!(ask(Resource::Namespaces).await.contains(&"default".to_owned()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn names_and_holds_depend_on_the_rollout() {
-    let fixture = Fixture::start().await;
-    let ask = async |resource| cluster::of(&fixture.connection, Some("web"), resource).await.unwrap();
-    let limit = Some(std::time::Duration::from_secs(30));
-    assert!(ask(Resource::Rolling).await.is_empty() && ask(Resource::Aborted).await.is_empty());
     fixture.pause_at(serde_json::json!([{"name": "canary", "afterUpdated": 1}])).await;
     assert_eq!(ask(Resource::Holds).await, ["canary@2"]);
-    assert_eq!(ask(Resource::Rolling).await, ["web"]);
-    assert!(ask(Resource::Aborted).await.is_empty());
-    crate::commands::abort::abort(&fixture.connection, "web", None, limit).await.unwrap();
-    assert!(ask(Resource::Rolling).await.is_empty());
-    assert_eq!(ask(Resource::Aborted).await, ["web"]);
+    assert!(ask(Resource::Namespaces).await.contains(&"default".to_owned()));
 }
 
 #[test]

@@ -35,6 +35,12 @@ another user.
 Two commands have other names too: `rollback` is `undo`, and `promote` and `continue` are `resume`. `kubectl \
 ordered help`
 lists the commands, `kubectl ordered help mark` describes one of them.
+
+A shell that completes kubectl (1.26 or newer) completes `kubectl ordered` too, if the plugin has a second \
+name in your
+`PATH`: `ln -s $(command -v kubectl-ordered) ~/bin/kubectl_complete-ordered`. Names come from the cluster of \
+the flags on
+the command line. Only those of letters, digits and `._:/=@*-` are offered: a shell would interpret others.
 ";
 
 fn page() -> String {

@@ -105,7 +105,7 @@ fn every_command_has_help_with_examples() {
     let fixture = Fixture::new();
     insta::assert_snapshot!("help", fixture.ok(&["--help"]));
     let commands = "get list status order plan resume abort retry pause unpause undo history restart set \
-                    mark unmark convert adopt crd sandbox demo completion options version";
+                    mark unmark convert adopt crd sandbox demo options version";
     for command in commands.split(' ') {
         insta::assert_snapshot!(format!("help_{command}"), fixture.ok(&[command, "--help"]));
     }
@@ -332,15 +332,22 @@ async fn names_are_completed_from_the_cluster() {
     let sandbox = serve(&fixture).await;
     install(&sandbox).await;
     create_web(&sandbox).await;
-    let complete = |words: &[&str]| {
-        let words = [&["__complete", "--kubeconfig", "config"], words].concat();
-        tokio::task::block_in_place(|| fixture.ok(&words))
+    let name = fixture.path("kubectl_complete-ordered");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kubectl-ordered"), &name).unwrap();
+    let complete_in = |kubeconfig: &str, words: &[&str]| {
+        let words = [&["--kubeconfig", kubeconfig], words].concat();
+        let output = tokio::task::block_in_place(|| {
+            Command::new(&name).args(words).current_dir(fixture.home.path()).output().unwrap()
+        });
+        assert_eq!(text(&output.stderr), "");
+        text(&output.stdout)
     };
+    let complete = |words: &[&str]| complete_in("config", words);
     assert_eq!(complete(&["get", ""]), "web\n:4\n");
     assert_eq!(complete(&["get", "od/w"]), "od/web\n:4\n");
     assert_eq!(complete(&["set", "image", "web", ""]), "app=\n:6\n");
     assert_eq!(complete(&["get", "-n", "def"]), "default\n:4\n");
     assert_eq!(complete(&["sta"]), "status\n:4\n");
     // Without a cluster there are no candidates and no errors.
-    assert_eq!(fixture.ok(&["__complete", "--kubeconfig", "nowhere", "get", ""]), ":4\n");
+    assert_eq!(complete_in("nowhere", &["get", ""]), ":4\n");
 }

@@ -1,6 +1,5 @@
-//! Tests of the binary as a process: its help and errors, its commands on a server, completion in the shells.
+//! Tests of the binary as a process: its help and errors, its commands on a server.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails if its setup fails")]
 
 mod command_line;
-mod completion;
 mod sandbox_command;
