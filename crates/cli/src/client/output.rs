@@ -2,6 +2,7 @@
 //! does.
 
 use anyhow::{Result, anyhow};
+use clap::ValueEnum;
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client};
 use ordereddeployment_api::OrderedDeployment;
@@ -30,12 +31,7 @@ pub(crate) fn for_programs(output: Option<Output>) -> Option<Output> {
 
 impl std::fmt::Display for Output {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Wide => "wide",
-            Self::Json => "json",
-            Self::Yaml => "yaml",
-            Self::Name => "name",
-        })
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads an OrderedDeployment with its sets, their pods, and the nodes; a plain Deployment too. Read-only.
+//! Reads OrderedDeployments with their sets, their pods, and the nodes; a plain Deployment too. Read-only.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,6 @@ use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::names::label;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_wire::{Family, NodeView, PlainSet};
-use serde::de::DeserializeOwned;
 
 use super::Connection;
 use super::explain::explain;
@@ -23,8 +22,7 @@ use crate::view::state::{ObservedState, reference};
 impl Connection {
     /// The deployment of that name, as it is now.
     pub(crate) async fn state(&self, family: Family, name: &str) -> Result<ObservedState> {
-        let reader = Reader::new(&self.client, &self.namespace).of(family);
-        reader.one(name, self.clock.now()).await
+        one(&self.client, family, (&self.namespace, name), self.clock.now()).await
     }
 }
 
@@ -41,6 +39,11 @@ pub(crate) struct Scope<'a> {
 }
 
 impl Scope<'_> {
+    /// The namespace and the name of one object.
+    pub(crate) fn named(&self) -> Option<(&str, &str)> {
+        self.namespace.zip(self.name)
+    }
+
     pub(crate) fn api<K>(self, client: &Client) -> Api<K>
     where
         K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
@@ -57,132 +60,87 @@ impl Scope<'_> {
     }
 }
 
-/// Reads OrderedDeployments of one namespace.
-#[derive(Clone)]
-pub(crate) struct Reader {
-    client: Client,
+/// The deployment of that namespace and name.
+pub(crate) async fn one(
+    client: &Client,
     family: Family,
-    namespace: String,
+    (namespace, name): (&str, &str),
+    now: Timestamp,
+) -> Result<ObservedState> {
+    let found = match family {
+        Family::Ordered => Api::namespaced(client.clone(), namespace).get(name).await,
+        Family::Plain => {
+            let api = Api::namespaced(client.clone(), namespace);
+            api.get(name).await.map(|ShownDeployment(object)| object)
+        }
+    };
+    let found = found.map_err(|error| {
+        explain(error, &format!("cannot read {} in {namespace}", reference(family, name)))
+    })?;
+    let state = with_dependents(client, family, found, &nodes(client, None).await?, now).await?;
+    let doubt = match family {
+        Family::Ordered => None,
+        Family::Plain => doubt(client).await?,
+    };
+    Ok(ObservedState { doubt, ..state })
 }
 
-impl Reader {
-    pub(crate) fn new(client: &Client, namespace: &str) -> Self {
-        Self { client: client.clone(), family: Family::Ordered, namespace: namespace.to_owned() }
+/// The OrderedDeployments of that scope, sorted by namespace and name.
+pub(crate) async fn all(client: &Client, scope: Scope<'_>, now: Timestamp) -> Result<Vec<ObservedState>> {
+    if let Some(named) = scope.named() {
+        return Ok(vec![one(client, scope.family, named, now).await?]);
     }
-
-    /// The same, for objects of this family.
-    pub(crate) fn of(self, family: Family) -> Self {
-        Self { family, ..self }
+    let found = scope.api::<OrderedDeployment>(client).list(&output::selected(scope.selector)).await;
+    let found = found.map_err(|error| {
+        explain(error, &format!("cannot list the OrderedDeployments of {}", scope.place()))
+    })?;
+    let nodes = nodes(client, None).await?;
+    let mut all = Vec::new();
+    for deployment in found {
+        all.push(with_dependents(client, Family::Ordered, deployment, &nodes, now).await?);
     }
+    all.sort_by_key(|state| (state.deployment.namespace(), state.deployment.name_any()));
+    Ok(all)
+}
 
-    fn api<K>(&self) -> Api<K>
-    where
-        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
-    {
-        Api::namespaced(self.client.clone(), &self.namespace)
-    }
-
-    /// The deployment of that name.
-    pub(crate) async fn one(&self, name: &str, now: Timestamp) -> Result<ObservedState> {
-        let found = match self.family {
-            Family::Ordered => self.api().get(name).await,
-            Family::Plain => self.api().get(name).await.map(|ShownDeployment(object)| object),
-        };
-        let found = found.map_err(|error| {
-            let name = reference(self.family, name);
-            explain(error, &format!("cannot read {name} in {}", self.namespace))
-        })?;
-        let state = self.with_dependents(found, &self.nodes(None).await?, now).await?;
-        let doubt = match self.family {
-            Family::Ordered => None,
-            Family::Plain => doubt(&self.client).await?,
-        };
-        Ok(ObservedState { doubt, ..state })
-    }
-
-    /// The OrderedDeployments of that scope, sorted by namespace and name.
-    pub(crate) async fn all(client: &Client, scope: Scope<'_>, now: Timestamp) -> Result<Vec<ObservedState>> {
-        if let Some(state) = Self::named(client, scope, now).await? {
-            return Ok(vec![state]);
-        }
-        let found = scope.api::<OrderedDeployment>(client).list(&output::selected(scope.selector)).await;
-        let found = found.map_err(|error| {
-            explain(error, &format!("cannot list the OrderedDeployments of {}", scope.place()))
-        })?;
-        let nodes = Self::new(client, "").nodes(None).await?;
-        let mut all = Vec::new();
-        for deployment in found {
-            let reader = Self::new(client, &deployment.namespace().unwrap_or_default());
-            all.push(reader.with_dependents(deployment, &nodes, now).await?);
-        }
-        all.sort_by_key(|state| (state.deployment.namespace(), state.deployment.name_any()));
-        Ok(all)
-    }
-
-    /// The one object of that scope; `None` if the scope has no name.
-    async fn named(client: &Client, scope: Scope<'_>, now: Timestamp) -> Result<Option<ObservedState>> {
-        let (Some(name), Some(namespace)) = (scope.name, scope.namespace) else { return Ok(None) };
-        Self::new(client, namespace).of(scope.family).one(name, now).await.map(Some)
-    }
-
-    /// Checks that the objects of that scope can be read. Returns the one that it names.
-    pub(crate) async fn check(
-        client: &Client,
-        scope: Scope<'_>,
-        now: Timestamp,
-    ) -> Result<Option<ObservedState>> {
-        let named = Self::named(client, scope, now).await?;
-        if named.is_none() {
-            check(scope.api::<OrderedDeployment>(client), "OrderedDeployments", scope).await?;
-            check(scope.api::<OrderedReplicaSet>(client), "sets", scope).await?;
-            check(scope.api::<ObservedPod>(client), "pods", scope).await?;
-        }
-        Ok(named)
-    }
-
-    /// The nodes by name, at most this many, or the message of a 403.
-    pub(crate) async fn nodes(
-        &self,
-        limit: Option<u32>,
-    ) -> Result<Result<BTreeMap<String, NodeView>, String>> {
-        let nodes: Api<NodeView> = Api::all(self.client.clone());
-        match nodes.list(&ListParams { limit, ..ListParams::default() }).await {
-            Ok(nodes) => Ok(Ok(nodes.into_iter().map(|node| (node.name_any(), node)).collect())),
-            // Many users can read pods but not nodes. The order works without node rules.
-            Err(kube::Error::Api(status)) if status.code == 403 => Ok(Err(status.message)),
-            Err(error) => Err(explain(error, "cannot list the nodes")),
-        }
-    }
-
-    async fn with_dependents(
-        &self,
-        deployment: OrderedDeployment,
-        nodes: &Result<BTreeMap<String, NodeView>, String>,
-        now: Timestamp,
-    ) -> Result<ObservedState> {
-        let params = ListParams::default().labels(&deployment.spec.selector.to_selector_string());
-        let all = ListParams::default();
-        let sets: kube::Result<Vec<OrderedReplicaSet>> = match self.family {
-            Family::Ordered => self.api().list(&all).await.map(|list| list.items),
-            Family::Plain => {
-                let list = self.api::<PlainSet>().list(&all).await;
-                list.map(|list| list.items.into_iter().map(|set| set.object).collect())
-            }
-        };
-        let sets = sets.map_err(|error| explain(error, "cannot list the sets"))?;
-        let pods = self.api::<ObservedPod>().list(&params).await;
-        let pods = pods.map_err(|error| explain(error, "cannot list the pods"))?;
-        Ok(ObservedState::of(self.family, deployment, &sets, &pods.items, nodes, now))
+/// The nodes by name, at most this many, or the message of a 403.
+pub(crate) async fn nodes(
+    client: &Client,
+    limit: Option<u32>,
+) -> Result<Result<BTreeMap<String, NodeView>, String>> {
+    let nodes: Api<NodeView> = Api::all(client.clone());
+    match nodes.list(&ListParams { limit, ..ListParams::default() }).await {
+        Ok(nodes) => Ok(Ok(nodes.into_iter().map(|node| (node.name_any(), node)).collect())),
+        // Many users can read pods but not nodes. The order works without node rules.
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(Err(status.message)),
+        Err(error) => Err(explain(error, "cannot list the nodes")),
     }
 }
 
-async fn check<K: Clone + std::fmt::Debug + DeserializeOwned>(
-    api: Api<K>,
-    what: &str,
-    scope: Scope<'_>,
-) -> Result<()> {
-    let read = api.list(&ListParams::default().limit(1)).await;
-    read.map(drop).map_err(|error| explain(error, &format!("cannot list the {what} of {}", scope.place())))
+async fn with_dependents(
+    client: &Client,
+    family: Family,
+    deployment: OrderedDeployment,
+    nodes: &Result<BTreeMap<String, NodeView>, String>,
+    now: Timestamp,
+) -> Result<ObservedState> {
+    let namespace = deployment.namespace().unwrap_or_default();
+    let all = ListParams::default();
+    let sets = match family {
+        Family::Ordered => {
+            let api = Api::<OrderedReplicaSet>::namespaced(client.clone(), &namespace);
+            api.list(&all).await.map(|list| list.items)
+        }
+        Family::Plain => {
+            let api = Api::<PlainSet>::namespaced(client.clone(), &namespace);
+            api.list(&all).await.map(|list| list.items.into_iter().map(|set| set.object).collect())
+        }
+    };
+    let sets = sets.map_err(|error| explain(error, "cannot list the sets"))?;
+    let selected = ListParams::default().labels(&deployment.spec.selector.to_selector_string());
+    let pods = Api::<ObservedPod>::namespaced(client.clone(), &namespace).list(&selected).await;
+    let pods = pods.map_err(|error| explain(error, "cannot list the pods"))?;
+    Ok(ObservedState::of(family, deployment, &sets, &pods.items, nodes, now))
 }
 
 /// The revisions in the history, the newest first.

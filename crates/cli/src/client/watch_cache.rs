@@ -15,7 +15,8 @@ use ordereddeployment_wire::{Family, NodeView, PlainSet};
 use serde::de::DeserializeOwned;
 
 use crate::client::Connection;
-use crate::client::reader::{Reader, Scope};
+use crate::client::explain::explain;
+use crate::client::reader::{Scope, nodes, one};
 use crate::client::watches::{Lost, Watches};
 use crate::view::plain::ShownDeployment;
 use crate::view::pod::ObservedPod;
@@ -82,14 +83,18 @@ impl WatchCache {
     /// Watches the deployments of that scope. An error if the first read fails.
     pub(crate) async fn start(connection: &Connection, scope: Scope<'_>) -> Result<Self> {
         let client = &connection.watching;
-        // A read returns errors that a watch would only retry: not found, forbidden, no server.
-        let one = Reader::check(client, scope, Timestamp::now()).await?;
+        let named = match scope.named() {
+            Some(named) => Some(one(client, scope.family, named, Timestamp::now()).await?),
+            None => None,
+        };
         let all = watcher::Config::default();
-        let selector = one.as_ref().map(|state| state.deployment.spec.selector.to_selector_string());
+        let selector = named.as_ref().map(|state| state.deployment.spec.selector.to_selector_string());
         let of_pods = selector.map_or_else(|| all.clone(), |selector| all.clone().labels(&selector));
-        let named = scope.name.map(|name| all.clone().fields(&format!("metadata.name={name}")));
-        let selected = scope.selector.map(|selector| all.clone().labels(selector));
-        let shown = named.or(selected).unwrap_or_else(|| all.clone());
+        let shown = match (scope.name, scope.selector) {
+            (Some(name), _) => all.clone().fields(&format!("metadata.name={name}")),
+            (None, Some(selector)) => all.clone().labels(selector),
+            (None, None) => all.clone(),
+        };
         let (deployments, first) = match scope.family {
             Family::Ordered => reflect(scope.api(client), shown, |object| object),
             Family::Plain => reflect(scope.api(client), shown, |ShownDeployment(object)| object),
@@ -100,18 +105,16 @@ impl WatchCache {
         };
         let (pods, third) = reflect(scope.api(client), of_pods, |pod| pod);
         let mut changes = vec![first, second, third];
-        let nodes = Reader::new(client, "").nodes(Some(1)).await?.map(|_| {
+        let nodes = nodes(client, Some(1)).await?.map(|_| {
             let (nodes, fourth) = reflect(Api::all(client.clone()), all, |node| node);
             changes.push(fourth);
             nodes
         });
-        let doubt = one.and_then(|state| state.doubt);
+        let doubt = named.and_then(|state| state.doubt);
         let stores = Stores { family: scope.family, doubt, deployments, sets, pods, nodes };
         let mut watches = Watches::new(changes, connection.client.clone(), connection.clock.clone());
-        // Until the first list of each kind is complete.
-        while !stores.are_ready() {
-            watches.next().await?;
-        }
+        let listed = watches.until(|| stores.are_ready()).await;
+        listed.map_err(|error| explain(error, &format!("cannot list the objects of {}", scope.place())))?;
         Ok(Self { stores, watches })
     }
 

@@ -47,6 +47,18 @@ impl Watches {
         Self { changes: select_all(numbered).boxed(), probes: probes(client).boxed(), health }
     }
 
+    /// Waits until the first lists are complete. An error if one fails: a watch would only try it again.
+    pub(crate) async fn until(&mut self, are_complete: impl Fn() -> bool) -> kube::Result<()> {
+        while !are_complete() {
+            match self.changes.next().await {
+                Some((_, Err(watcher::Error::InitialListFailed(error)))) => return Err(error),
+                Some((number, change)) => _ = self.health.watched(number, change),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
     /// Waits for changes of objects, or of the connection. Returns whether objects have changed. Changes
     /// within a short time are one. A caller that drops the future reads the stores again: a change can be
     /// lost with it.

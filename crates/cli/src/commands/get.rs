@@ -9,7 +9,7 @@ use ordereddeployment_kubernetes::patient;
 use ordereddeployment_wire::Family;
 
 use crate::client::output::{self, Output};
-use crate::client::reader::{Reader, Scope};
+use crate::client::reader::{self, Scope};
 use crate::client::watch_cache::WatchCache;
 use crate::client::{ConnectArgs, Connection, OfEither, of_either};
 use crate::commands::screen;
@@ -81,7 +81,7 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
 
 async fn once(args: &Args, connection: &Connection) -> Result<()> {
     let scope = scope(args, connection);
-    let all = Reader::all(&connection.client, scope, connection.clock.now()).await?;
+    let all = reader::all(&connection.client, scope, connection.clock.now()).await?;
     if all.is_empty() {
         print_stderr(no_objects(scope));
         return Ok(());

@@ -16,10 +16,11 @@ use anyhow::{Result, anyhow};
 use kube::{Api, Client};
 use ordereddeployment_api::{OrderedDeployment, parse_pause_duration};
 use ordereddeployment_planner::whole_seconds;
+use ordereddeployment_wire::Family;
 use serde_json::Value;
 
 use crate::client::output::{self, Output};
-use crate::client::reader::Reader;
+use crate::client::reader;
 use crate::client::{ConnectArgs, Connection, object_name};
 use crate::commands::set::pair;
 use crate::terminal::escape::{print, print_data, print_line};
@@ -79,14 +80,15 @@ pub(crate) async fn run(args: Args, mut connect: ConnectArgs) -> Result<()> {
     let name = change.name(args.name.as_deref())?;
     let given =
         AssumptionFlags { ready: args.ready_after, gone: args.gone_after, resumed: args.resumed_after };
-    let reader = Reader::new(&connection.client, &connection.namespace);
     if change.manifest.is_some() && is_missing(&connection, &name).await? {
         let text = change.describe_creation(&name, &connection.namespace)?;
         return Ok(print_line(text)?);
     }
     // Times in a status are whole seconds. The plan starts at a whole second, so that the printed times are
     // consistent.
-    let state = reader.one(&name, whole_seconds(connection.clock.now())).await?;
+    let now = whole_seconds(connection.clock.now());
+    let named = (connection.namespace.as_str(), name.as_str());
+    let state = reader::one(&connection.client, Family::Ordered, named, now).await?;
     let mut plan = forecast::plan(&connection.client, &state, &change, given).await?;
     plan.next = change.command(&name, args.filename.as_deref(), &connection.flags);
     let fold = Fold { all: args.all, ..Fold::default() };

@@ -8,7 +8,7 @@ use ordereddeployment_sandbox::Collector;
 use ordereddeployment_wire::Family;
 use serde_json::json;
 
-use crate::client::reader::{Reader, Scope};
+use crate::client::reader::{self, Scope};
 use crate::client::watch_cache::WatchCache;
 use crate::commands::list::waiting;
 use crate::commands::plan::timeline;
@@ -19,7 +19,7 @@ use crate::view::revisions;
 async fn shown(fixture: &Fixture, now: jiff::Timestamp) -> Vec<String> {
     let connection = &fixture.connection;
     let scope = Scope { family: Family::Ordered, namespace: None, name: None, selector: None };
-    let read = Reader::all(&connection.client, scope, now).await.unwrap();
+    let read = reader::all(&connection.client, scope, now).await.unwrap();
     let cache = WatchCache::start(connection, scope).await.unwrap();
     let (watched, stores) = (cache.states(now), cache.stores);
     let page = stores.state("default", "web", now).unwrap();

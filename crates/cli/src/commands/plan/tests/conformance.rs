@@ -15,10 +15,11 @@ use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_planner::Purpose;
 use ordereddeployment_preview::{Action, End, Preview};
+use ordereddeployment_wire::Family;
 use rand::RngExt;
 use serde_json::json;
 
-use crate::client::reader::Reader;
+use crate::client::reader;
 use crate::commands::plan::forecast::{AssumptionFlags, plan};
 use crate::commands::plan::spec_change::SpecChange;
 use fixture::{Fixture, is_pause_event};
@@ -133,8 +134,8 @@ async fn compare_plan_with_rollout(seed: u64, totals: &mut Totals) {
     }
     fixture.pass(scenario.rng.random_range(0..4)).await;
 
-    let reader = Reader::new(&fixture.client, "default");
-    let found = reader.one("web", fixture.clock.now()).await.unwrap();
+    let now = fixture.clock.now();
+    let found = reader::one(&fixture.client, Family::Ordered, ("default", "web"), now).await.unwrap();
     let status = found.deployment.status.clone().unwrap_or_default();
     let mut change = scenario.change(replicas, revision, status.hold.is_some());
     if status.aborted.is_some() && one_in(&mut scenario.rng, 2) {
