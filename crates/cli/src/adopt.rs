@@ -14,7 +14,7 @@ mod tests;
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use kube::api::PostParams;
 use kube::{Client, ResourceExt};
 use ordereddeployment_api::names::annotation;
@@ -22,14 +22,13 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::client::explain::explain;
+use crate::convert::To;
 use objects::{Kind, Objects, annotation_of};
-pub(crate) use steps::{Direction, Executor};
+pub(crate) use steps::Executor;
 use steps::{PlannedStep, Write};
 use template::TemplateChoice;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// The maximum number of attempts at one step, if other clients change or undo it.
-const MAX_ATTEMPTS: usize = 50;
 
 /// An adoption of one Deployment, or its hand-back.
 #[derive(Clone)]
@@ -37,34 +36,11 @@ pub(crate) struct Adoption<'a> {
     pub(crate) client: &'a Client,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
-    pub(crate) direction: Direction,
+    pub(crate) to: To,
     /// The timeout of one wait; `None` is no limit.
     pub(crate) timeout: Option<Duration>,
     /// The template of the manifest from `--filename`.
     pub(crate) template: Option<Value>,
-}
-
-/// The last step, and the number of attempts in a row.
-#[derive(Default)]
-struct Attempts {
-    writes: Vec<String>,
-    count: usize,
-}
-
-impl Attempts {
-    /// An error after too many attempts: another client, such as a controller, undoes the step each time.
-    fn count(&mut self, name: &str, writes: Vec<String>) -> Result<()> {
-        self.count = if self.writes == writes { self.count + 1 } else { 1 };
-        self.writes = writes;
-        if self.count > MAX_ATTEMPTS {
-            bail!(
-                "{name}: another client repeatedly changes the same objects: {}\nhint: run this command \
-                 again",
-                self.writes.join(", ")
-            );
-        }
-        Ok(())
-    }
 }
 
 /// The template chosen for a Deployment, with the generation that it was chosen for.
@@ -77,36 +53,33 @@ impl Adoption<'_> {
         executor: &mut Executor,
         mut report: impl FnMut(&str) -> Result<()>,
     ) -> Result<()> {
-        let mut waiting: Option<(String, Instant)> = None;
-        let mut attempts = Attempts::default();
+        // The step, and since when it is the next one.
+        let mut current = (Vec::new(), Instant::now());
         let mut chosen = None;
         loop {
             let objects = self.read(&mut chosen).await?;
-            match self.next(&objects)? {
+            let step = self.next(&objects)?;
+            let described = step.describe();
+            let is_same = described == current.0;
+            if !is_same {
+                current = (described, Instant::now());
+            }
+            if self.timeout.is_some_and(|timeout| current.1.elapsed() >= timeout) {
+                return Err(self.timed_out(&step));
+            }
+            match &step {
                 PlannedStep::Complete => return Ok(()),
                 PlannedStep::Do(writes) => {
-                    let descriptions = writes.iter().map(Write::describe).collect();
-                    attempts.count(self.name, descriptions)?;
-                    if executor.perform(self.client, self.namespace, &writes).await? {
-                        // Another client changed an object: decide again.
-                        continue;
-                    }
-                    waiting = None;
-                    for write in &attempts.writes {
+                    let is_conflict = executor.perform(self.client, self.namespace, writes).await?;
+                    // After a conflict, the step is decided again.
+                    for write in current.0.iter().filter(|_| !is_conflict) {
                         report(write)?;
                     }
                 }
-                PlannedStep::Wait(what) => {
-                    let since = match &waiting {
-                        Some((before, since)) if *before == what => *since,
-                        _ => Instant::now(),
-                    };
-                    if self.timeout.is_some_and(|timeout| since.elapsed() >= timeout) {
-                        return Err(self.timed_out(&what));
-                    }
-                    waiting = Some((what, since));
-                    tokio::time::sleep(POLL_INTERVAL).await;
-                }
+                PlannedStep::Wait(_) => {}
+            }
+            if is_same {
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         }
     }
@@ -114,18 +87,20 @@ impl Adoption<'_> {
     /// The steps, after a dry run of the first object to create. Nothing is written.
     pub(crate) async fn preview(&self) -> Result<Vec<String>> {
         let objects = self.read(&mut None).await?;
-        let first = match self.next(&objects)? {
-            PlannedStep::Complete => return Ok(Vec::new()),
-            PlannedStep::Wait(what) => return Ok(vec![format!("wait {what}"), "continue".to_owned()]),
-            PlannedStep::Do(writes) => writes,
-        };
-        if let [Write::Create(kind, object)] = &*first {
-            let dry = PostParams { dry_run: true, ..PostParams::default() };
-            let tried = kind.api(self.client, self.namespace).create(&dry, object).await;
-            tried.map_err(|error| explain(error, "the API server would reject the object"))?;
+        let step = self.next(&objects)?;
+        let mut lines = step.describe();
+        match step {
+            PlannedStep::Complete => {}
+            PlannedStep::Wait(_) => lines.push("continue".to_owned()),
+            PlannedStep::Do(writes) => {
+                if let [Write::Create(kind, object)] = &*writes {
+                    let dry = PostParams { dry_run: true, ..PostParams::default() };
+                    let tried = kind.api(self.client, self.namespace).create(&dry, object).await;
+                    tried.map_err(|error| explain(error, "the API server would reject the object"))?;
+                }
+                lines.extend(self.rest(&objects));
+            }
         }
-        let mut lines: Vec<String> = first.iter().map(Write::describe).collect();
-        lines.extend(self.rest(&objects));
         Ok(lines)
     }
 
@@ -138,14 +113,14 @@ impl Adoption<'_> {
         let new = names(&objects.sets, Kind::OrderedReplicaSet).join(", ");
         let name = self.name;
         let pods = objects.pods.len();
-        match (self.direction, &objects.deployment, &objects.ordered) {
-            (Direction::Forward, Some(_), None) => vec![
+        match (self.to, &objects.deployment, &objects.ordered) {
+            (To::Ordereddeployment, Some(_), None) => vec![
                 format!("create an OrderedReplicaSet for each of {old}"),
                 format!("delete deployments/{name}, keep its dependents"),
                 format!("delete {old}, keep their dependents: the controller adopts {pods} pods"),
                 format!("change autoscalers of deployments/{name} to ordereddeployments/{name}"),
             ],
-            (Direction::Back, None, Some(_)) => vec![
+            (To::Deployment, None, Some(_)) => vec![
                 format!("stop the controller of {name}"),
                 format!("move {pods} pods to the ReplicaSet, and allow it to create pods"),
                 format!("create deployments/{name}, which adopts the ReplicaSets"),
@@ -160,9 +135,9 @@ impl Adoption<'_> {
     pub(crate) async fn notes(&self) -> Result<Vec<String>> {
         let mut chosen = None;
         let objects = self.read(&mut chosen).await?;
-        let is_first_run = match self.direction {
-            Direction::Forward => objects.deployment.is_some() && objects.ordered.is_none(),
-            Direction::Back => {
+        let is_first_run = match self.to {
+            To::Ordereddeployment => objects.deployment.is_some() && objects.ordered.is_none(),
+            To::Deployment => {
                 let begun = annotation::HANDING_BACK;
                 objects.deployment.is_none()
                     && objects.ordered.as_ref().is_some_and(|it| annotation_of(it, begun).is_none())
@@ -172,15 +147,15 @@ impl Adoption<'_> {
         if !is_first_run || self.next(&objects).is_err() {
             return Ok(Vec::new());
         }
-        permissions::check(self.client, self.namespace, self.direction, &objects).await?;
-        let mut notes = notes::notes(self.client, self.namespace, self.direction, &objects).await;
+        permissions::check(self.client, self.namespace, self.to, &objects).await?;
+        let mut notes = notes::notes(self.client, self.namespace, self.to, &objects).await;
         notes.extend(chosen.and_then(|(_, choice)| choice.note));
         Ok(notes)
     }
 
     async fn read(&self, chosen: &mut ChosenTemplate) -> Result<Objects> {
         let mut objects = Objects::read(self.client, self.namespace, self.name).await?;
-        if let (Direction::Forward, Some(deployment)) = (self.direction, &objects.deployment) {
+        if let (To::Ordereddeployment, Some(deployment)) = (self.to, &objects.deployment) {
             let generation = convert::generation(deployment);
             // An existing object has the chosen template already.
             let is_created =
@@ -197,15 +172,19 @@ impl Adoption<'_> {
     }
 
     fn next(&self, objects: &Objects) -> Result<PlannedStep> {
-        match self.direction {
-            Direction::Forward => forward::next(objects),
-            Direction::Back => back::next(objects),
+        match self.to {
+            To::Ordereddeployment => forward::next(objects),
+            To::Deployment => back::next(objects),
         }
     }
 
-    fn timed_out(&self, what: &str) -> anyhow::Error {
-        let back = if self.direction == Direction::Back { " --back" } else { "" };
-        let name = self.name;
-        anyhow!("{name}: timed out waiting {what}\nhint: continue with `kubectl ordered adopt {name}{back}`")
+    fn timed_out(&self, step: &PlannedStep) -> anyhow::Error {
+        let back = if self.to == To::Deployment { " --back" } else { "" };
+        let (name, what) = (self.name, step.describe().join(", "));
+        let what = match step {
+            PlannedStep::Wait(_) => what.replacen("wait", "waiting", 1),
+            _ => format!("because another client changes the same objects again and again: {what}"),
+        };
+        anyhow!("{name}: timed out {what}\nhint: continue with `kubectl ordered adopt {name}{back}`")
     }
 }

@@ -45,14 +45,16 @@ const OUR_DEFAULTS: [(&str, &str); 3] = [
 ];
 
 impl To {
-    fn is(self) -> (String, &'static str) {
+    /// Its apiVersion and its name.
+    pub(crate) fn is(self) -> (String, &'static str) {
         match self {
             Self::Ordereddeployment => (format!("{GROUP}/{VERSION}"), "OrderedDeployment"),
             Self::Deployment => ("apps/v1".to_owned(), "Deployment"),
         }
     }
 
-    fn from(self) -> Self {
+    /// The kind to convert from.
+    pub(crate) fn from(self) -> Self {
         match self {
             Self::Ordereddeployment => Self::Deployment,
             Self::Deployment => Self::Ordereddeployment,
@@ -83,11 +85,8 @@ pub(crate) fn convert(text: &str, to: To) -> Result<Converted> {
     }
     let mut names = BTreeSet::new();
     for object in parsed.iter().flat_map(objects) {
-        if to.takes(object) {
-            let is_refused = rollout::is_rollout(object) && rollout::refusal(object).is_some();
-            if is_refused {
-                continue;
-            }
+        let is_refused = || rollout::is_rollout(object) && rollout::refusal(object).is_some();
+        if to.takes(object) && !is_refused() {
             names.insert(object["metadata"]["name"].as_str().unwrap_or_default().to_owned());
         }
     }

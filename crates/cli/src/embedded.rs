@@ -45,18 +45,9 @@ impl Embedded {
         Ok(Self { sandbox, controller: None })
     }
 
-    /// Starts the controller with that clock and that generator of names.
-    pub(crate) fn start_controller(&mut self, clock: Clock, names: Names) -> Result<()> {
-        self.start_collecting_controller(clock, names, Duration::ZERO)
-    }
-
-    /// The same; it collects events for that long before it reconciles.
-    pub(crate) fn start_collecting_controller(
-        &mut self,
-        clock: Clock,
-        names: Names,
-        coalesce: Duration,
-    ) -> Result<()> {
+    /// Starts the controller with that clock and that generator of names. It collects events for that long
+    /// before it reconciles.
+    pub(crate) fn start_controller(&mut self, clock: Clock, names: Names, coalesce: Duration) -> Result<()> {
         let client = self.sandbox.connect("ordered-controller-manager")?;
         let metrics = Arc::new(Metrics::new().context("cannot set up the controller's metrics")?);
         let options = Options { clock, names, coalesce, ..Options::new(metrics) };

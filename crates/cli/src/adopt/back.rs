@@ -18,7 +18,8 @@ use super::objects::{
     Kind, Objects, annotation_of, controller, is_adopting, is_controlled_by, is_finished, is_observed,
     is_paused, is_terminating, number, refuse_finalizers, reports,
 };
-use super::steps::{PlannedStep, Write, one, wait};
+use super::steps::{PlannedStep, Write, one, retarget, wait};
+use crate::convert::To;
 
 pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
     let name = &objects.name;
@@ -227,11 +228,8 @@ fn take_over(
         let what = "unpause it";
         return one(Write::Patch(Kind::Deployment, deployment.clone(), patch, what));
     }
-    if let Some(autoscaler) = objects.autoscalers_of("OrderedDeployment").next() {
-        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name});
-        let patch = json!({"spec": {"scaleTargetRef": target}});
-        let what = "target the Deployment";
-        return one(Write::Patch(Kind::Autoscaler, autoscaler.clone(), patch, what));
+    if let Some(write) = retarget(objects, To::Deployment) {
+        return one(write);
     }
     one(Write::Orphan(Kind::OrderedDeployment, ordered.clone()))
 }

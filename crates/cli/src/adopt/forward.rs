@@ -17,7 +17,8 @@ use super::objects::{
     Kind, Objects, annotation_of, controller, has_started, is_adopting, is_controlled_by, is_observed,
     is_terminating, number, refuse_finalizers, reports,
 };
-use super::steps::{PlannedStep, Write, one, wait};
+use super::steps::{PlannedStep, Write, one, retarget, wait};
+use crate::convert::To;
 
 pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
     let name = &objects.name;
@@ -188,12 +189,8 @@ fn after_deletion(objects: &Objects, ordered: &DynamicObject) -> Result<PlannedS
     if let Some(old) = left.first() {
         return one(Write::Orphan(Kind::ReplicaSet, (*old).clone()));
     }
-    if let Some(autoscaler) = objects.autoscalers_of("Deployment").next() {
-        let target =
-            json!({"apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "name": name});
-        let patch = json!({"spec": {"scaleTargetRef": target}});
-        let what = "target the OrderedDeployment";
-        return one(Write::Patch(Kind::Autoscaler, autoscaler.clone(), patch, what));
+    if let Some(write) = retarget(objects, To::Ordereddeployment) {
+        return one(write);
     }
     let keys = json!({annotation::ADOPTING: null, annotation::ADOPTED_GENERATION: null});
     let patch = json!({"metadata": {"annotations": keys}});

@@ -5,11 +5,10 @@
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt};
-use ordereddeployment_api::names::{GROUP, VERSION};
-use serde_json::json;
 
-use super::objects::{Objects, annotation_of, controller};
-use super::steps::Direction;
+use super::objects::{Objects, annotation_of, controller, scales};
+use super::steps::target;
+use crate::convert::To;
 
 /// Autoscalers that are not part of Kubernetes: group, version, kind, plural, and the field for the target.
 const SCALERS: [(&str, &str, &str, &str, &str); 2] = [
@@ -17,75 +16,37 @@ const SCALERS: [(&str, &str, &str, &str, &str); 2] = [
     ("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects", "scaleTargetRef"),
 ];
 
-/// The old and the new kind.
-struct Kinds {
-    from: &'static str,
-    to: &'static str,
-    /// The apiVersion of the new kind.
-    version: String,
-}
-
-impl Kinds {
-    fn of(direction: Direction) -> Self {
-        let ours = format!("{GROUP}/{VERSION}");
-        match direction {
-            Direction::Forward => Self { from: "Deployment", to: "OrderedDeployment", version: ours },
-            Direction::Back => {
-                Self { from: "OrderedDeployment", to: "Deployment", version: "apps/v1".to_owned() }
-            }
-        }
-    }
-
-    /// The merge patch that changes the target of an autoscaler to the new kind.
-    fn patch(&self, field: &str, name: &str) -> String {
-        json!({"spec": {field: {"apiVersion": self.version, "kind": self.to, "name": name}}}).to_string()
-    }
-}
-
 /// The notes for the user before the first write.
-pub(crate) async fn notes(
-    client: &Client,
-    namespace: &str,
-    direction: Direction,
-    objects: &Objects,
-) -> Vec<String> {
-    let kinds = Kinds::of(direction);
-    let object = match direction {
-        Direction::Forward => &objects.deployment,
-        Direction::Back => &objects.ordered,
+pub(crate) async fn notes(client: &Client, namespace: &str, to: To, objects: &Objects) -> Vec<String> {
+    let object = match to {
+        To::Ordereddeployment => &objects.deployment,
+        To::Deployment => &objects.ordered,
     };
     let Some(object) = object else { return Vec::new() };
-    let mut notes = managers(object, &kinds, namespace);
-    notes.extend(autoscalers(objects, &kinds));
+    let mut notes = managers(object, to, namespace);
+    notes.extend(autoscalers(objects, to));
     for (group, version, kind, plural, field) in SCALERS {
         let resource =
             ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
         // Most clusters do not have these CRDs.
         let found = api.list(&ListParams::default()).await.map(|found| found.items).unwrap_or_default();
-        let points = |one: &&DynamicObject| scales(one, field, kinds.from, &objects.name);
+        let points = |one: &&DynamicObject| scales(one, field, to.from(), &objects.name);
         for scaler in found.iter().filter(points) {
-            let (scaler, patch) = (scaler.name_any(), kinds.patch(field, &objects.name));
+            let (scaler, patch) = (scaler.name_any(), target(to, field, &objects.name));
             notes.push(format!(
                 "{kind} {scaler} targets the {}; after the adoption, change it and its manifest: \
                  `kubectl patch {plural} {scaler} --namespace {namespace} --type=merge -p '{patch}'`",
-                kinds.from
+                to.from().is().1
             ));
         }
     }
     notes
 }
 
-/// Whether the field of the autoscaler refers to the object.
-fn scales(scaler: &DynamicObject, field: &str, kind: &str, name: &str) -> bool {
-    let of = |key: &str| scaler.data.pointer(&format!("/spec/{field}/{key}"));
-    // The default kind of KEDA is Deployment.
-    of("name") == Some(&name.into()) && of("kind").map_or(kind == "Deployment", |of| of == kind)
-}
-
 /// Tools that would create the object of the old kind again.
-fn managers(object: &DynamicObject, kinds: &Kinds, namespace: &str) -> Vec<String> {
-    let (from, to) = (kinds.from, kinds.to);
+fn managers(object: &DynamicObject, to: To, namespace: &str) -> Vec<String> {
+    let (from, to) = (to.from().is().1, to.is().1);
     let label = |key: &str| object.labels().get(key).map(String::as_str);
     let mut notes = Vec::new();
     let release = annotation_of(object, "meta.helm.sh/release-name");
@@ -119,31 +80,30 @@ fn managers(object: &DynamicObject, kinds: &Kinds, namespace: &str) -> Vec<Strin
 }
 
 /// Notes about HorizontalPodAutoscalers.
-fn autoscalers(objects: &Objects, kinds: &Kinds) -> Vec<String> {
-    let (to, version, name) = (kinds.to, &kinds.version, &objects.name);
+fn autoscalers(objects: &Objects, to: To) -> Vec<String> {
+    let (old, from, name) = (to.from(), to.from().is().1, &objects.name);
+    let patch = target(to, "scaleTargetRef", name);
+    let (version, to) = to.is();
     let mut notes = Vec::new();
     if let Some(why) = &objects.no_autoscalers {
         notes.push(format!(
-            "autoscalers cannot be read ({why}): if one targets the {}, change it after the adoption: \
-             `kubectl patch hpa NAME --type=merge -p '{}'`",
-            kinds.from,
-            kinds.patch("scaleTargetRef", name)
+            "autoscalers cannot be read ({why}): if one targets the {from}, change it after the \
+             adoption: `kubectl patch hpa NAME --type=merge -p '{patch}'`"
         ));
     }
-    for one in objects.autoscalers_of(kinds.from) {
+    for one in objects.autoscalers_of(old) {
         notes.push(format!(
             "this command changes the target of HorizontalPodAutoscaler {} to the {to}; change its manifest \
              too: `scaleTargetRef: {{apiVersion: {version}, kind: {to}, name: {name}}}`",
             one.name_any()
         ));
     }
-    for one in objects.autoscalers.iter().filter(|one| scales(one, "scaleTargetRef", kinds.from, name)) {
+    for one in objects.autoscalers.iter().filter(|one| scales(one, "scaleTargetRef", old, name)) {
         if let Some(owner) = controller(one).filter(|owner| owner.kind != "ScaledObject") {
             notes.push(format!(
-                "HorizontalPodAutoscaler {} targets the {} and is controlled by {} {}: change that to the \
-                 {to} after the adoption",
+                "HorizontalPodAutoscaler {} targets the {from} and is controlled by {} {}: change that to \
+                 the {to} after the adoption",
                 one.name_any(),
-                kinds.from,
                 owner.kind,
                 owner.name
             ));
@@ -157,7 +117,7 @@ mod tests {
     use kube::core::DynamicObject;
     use serde_json::{Value, json};
 
-    use super::{Direction, Kinds, Objects, autoscalers, managers, scales};
+    use super::{Objects, To, autoscalers, managers, scales};
 
     fn object(value: Value) -> DynamicObject {
         serde_json::from_value(value).unwrap()
@@ -165,9 +125,9 @@ mod tests {
 
     #[test]
     fn tools_that_would_create_the_object_again_are_noted_with_a_command() {
-        let forward = Kinds::of(Direction::Forward);
-        let notes_for =
-            |metadata: Value| managers(&object(json!({"metadata": metadata})), &forward, "shop").join("\n");
+        let notes_for = |metadata: Value| {
+            managers(&object(json!({"metadata": metadata})), To::Ordereddeployment, "shop").join("\n")
+        };
         for (metadata, words) in [
             (
                 json!({"annotations": {"meta.helm.sh/release-name": "r1"}}),
@@ -215,22 +175,22 @@ mod tests {
             ],
             ..Objects::default()
         };
-        let notes = autoscalers(&objects, &Kinds::of(Direction::Forward));
+        let notes = autoscalers(&objects, To::Ordereddeployment);
         assert!(
             matches!(&*notes, [one, two] if one.contains("HorizontalPodAutoscaler own to the \
                  OrderedDeployment")
             && two.contains("other targets the Deployment and is controlled by Scaler o")),
             "{notes:?}"
         );
-        assert_eq!(objects.autoscalers_of("Deployment").count(), 1);
-        assert_eq!(autoscalers(&objects, &Kinds::of(Direction::Back)), Vec::<String>::new());
+        assert_eq!(objects.autoscalers_of(To::Deployment).count(), 1);
+        assert_eq!(autoscalers(&objects, To::Deployment), Vec::<String>::new());
     }
 
     #[test]
     fn the_default_kind_of_keda_is_deployment() {
         let scaler = object(json!({"metadata": {}, "spec": {"scaleTargetRef": {"name": "web"}}}));
-        assert!(scales(&scaler, "scaleTargetRef", "Deployment", "web"));
-        assert!(!scales(&scaler, "scaleTargetRef", "OrderedDeployment", "web"));
-        assert!(!scales(&scaler, "scaleTargetRef", "Deployment", "other"));
+        assert!(scales(&scaler, "scaleTargetRef", To::Deployment, "web"));
+        assert!(!scales(&scaler, "scaleTargetRef", To::Ordereddeployment, "web"));
+        assert!(!scales(&scaler, "scaleTargetRef", To::Deployment, "other"));
     }
 }

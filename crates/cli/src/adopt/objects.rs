@@ -11,6 +11,7 @@ use ordereddeployment_wire::NamespacedUid;
 use serde_json::Value;
 
 use crate::client::explain::explain;
+use crate::convert::To;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -130,12 +131,16 @@ impl Objects {
 
     /// The autoscalers of the object of that kind, without those that have a controller, which would revert
     /// changes.
-    pub(crate) fn autoscalers_of(&self, kind: &str) -> impl Iterator<Item = &DynamicObject> {
-        self.autoscalers.iter().filter(|one| controller(one).is_none()).filter(move |one| {
-            let target = |key: &str| one.data.pointer(&format!("/spec/scaleTargetRef/{key}"));
-            target("kind") == Some(&kind.into()) && target("name") == Some(&self.name.as_str().into())
-        })
+    pub(crate) fn autoscalers_of(&self, kind: To) -> impl Iterator<Item = &DynamicObject> {
+        let free = self.autoscalers.iter().filter(|one| controller(one).is_none());
+        free.filter(move |one| scales(one, "scaleTargetRef", kind, &self.name))
     }
+}
+
+/// Whether that field of the autoscaler refers to the object. The default kind of KEDA is Deployment.
+pub(crate) fn scales(scaler: &DynamicObject, field: &str, kind: To, name: &str) -> bool {
+    let of = |key: &str| scaler.data.pointer(&format!("/spec/{field}/{key}"));
+    of("name") == Some(&name.into()) && of("kind").map_or(kind == To::Deployment, |of| of == kind.is().1)
 }
 
 fn selector(object: &DynamicObject) -> String {

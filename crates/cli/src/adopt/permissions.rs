@@ -5,8 +5,8 @@ use futures::future::join_all;
 use kube::Client;
 
 use super::objects::Objects;
-use super::steps::Direction;
 use crate::client::permission::{Permission, is_denied};
+use crate::convert::To;
 
 const OURS: &str = "ordereddeployment.io";
 const FORWARD: &[Permission] = &[
@@ -33,17 +33,12 @@ const BACK: &[Permission] = &[
 const AUTOSCALER: Permission = ("autoscaling", "horizontalpodautoscalers", "patch");
 
 /// An error that lists all missing permissions.
-pub(crate) async fn check(
-    client: &Client,
-    namespace: &str,
-    direction: Direction,
-    objects: &Objects,
-) -> Result<()> {
-    let (permissions, from) = match direction {
-        Direction::Forward => (FORWARD, "Deployment"),
-        Direction::Back => (BACK, "OrderedDeployment"),
+pub(crate) async fn check(client: &Client, namespace: &str, to: To, objects: &Objects) -> Result<()> {
+    let permissions = match to {
+        To::Ordereddeployment => FORWARD,
+        To::Deployment => BACK,
     };
-    let autoscaler = objects.autoscalers_of(from).next().map(|_| AUTOSCALER);
+    let autoscaler = objects.autoscalers_of(to.from()).next().map(|_| AUTOSCALER);
     let reviews = permissions.iter().copied().chain(autoscaler).map(async |permission| {
         let (_, resource, verb) = permission;
         let is_denied = is_denied(client, (namespace, None), permission).await;

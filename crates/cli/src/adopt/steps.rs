@@ -7,22 +7,14 @@ use futures::StreamExt;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::DynamicObject;
 use kube::{Client, ResourceExt};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::objects::Kind;
+use super::objects::{Kind, Objects};
 use crate::client::explain::explain;
+use crate::convert::To;
 
 /// The number of parallel writes of one step.
 const PARALLEL: usize = 16;
-
-/// The direction of an adoption.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// From a Deployment to an OrderedDeployment.
-    Forward,
-    /// From an OrderedDeployment to a Deployment.
-    Back,
-}
 
 #[derive(Debug)]
 pub(crate) enum PlannedStep {
@@ -31,6 +23,17 @@ pub(crate) enum PlannedStep {
     /// Wait for this, which begins with `for`.
     Wait(String),
     Complete,
+}
+
+impl PlannedStep {
+    /// What it does or waits for, for the user.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        match self {
+            Self::Do(writes) => writes.iter().map(Write::describe).collect(),
+            Self::Wait(what) => vec![format!("wait {what}")],
+            Self::Complete => Vec::new(),
+        }
+    }
 }
 
 /// The step that sends one write.
@@ -43,6 +46,23 @@ pub(super) fn one(write: Write) -> Result<PlannedStep> {
 #[allow(clippy::unnecessary_wraps, reason = "the result of functions that can fail")]
 pub(super) fn wait(what: impl Into<String>) -> Result<PlannedStep> {
     Ok(PlannedStep::Wait(what.into()))
+}
+
+/// The write that lets an autoscaler target the new kind, if one has the old kind.
+pub(super) fn retarget(objects: &Objects, to: To) -> Option<Write> {
+    let autoscaler = objects.autoscalers_of(to.from()).next()?;
+    let what = match to {
+        To::Ordereddeployment => "target the OrderedDeployment",
+        To::Deployment => "target the Deployment",
+    };
+    let patch = target(to, "scaleTargetRef", &objects.name);
+    Some(Write::Patch(Kind::Autoscaler, autoscaler.clone(), patch, what))
+}
+
+/// The merge patch that changes the target of an autoscaler.
+pub(super) fn target(to: To, field: &str, name: &str) -> Value {
+    let (version, kind) = to.is();
+    json!({"spec": {field: {"apiVersion": version, "kind": kind, "name": name}}})
 }
 
 #[derive(Debug)]

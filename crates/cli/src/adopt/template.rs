@@ -55,8 +55,9 @@ pub(crate) async fn choose(
                 return TemplateChoice { template: Some(candidate), note: None };
             }
             Ok(filled) => format!(
-                "the manifest of {name} differs from the live template ({}), so applying it starts",
-                difference("template", &filled, &live).unwrap_or_default()
+                "the manifest of {name} differs from the live template ({} differs), so applying it \
+                 starts",
+                difference(&filled, &live).unwrap_or_default()
             ),
             Err(error) => format!(
                 "the manifest of {name} cannot be compared with the live template ({error}), so applying it \
@@ -96,35 +97,15 @@ fn same(first: &Value, second: &Value) -> bool {
 
 /// The result of an apply to a custom object: maps are merged, other values are replaced.
 fn merged(live: &Value, manifest: &Value) -> Value {
-    let (Some(old), Some(new)) = (live.as_object(), manifest.as_object()) else { return manifest.clone() };
-    let mut merged = old.clone();
-    for (key, value) in new.iter().filter(|(_, value)| !value.is_null()) {
-        let value = old.get(key).map_or_else(|| value.clone(), |old| self::merged(old, value));
-        merged.insert(key.clone(), value);
-    }
-    merged.into()
+    let mut merged = live.clone();
+    json_patch::merge(&mut merged, manifest);
+    merged
 }
 
-/// The path of the first difference, for the user.
-fn difference(path: &str, first: &Value, second: &Value) -> Option<String> {
-    match (first, second) {
-        (Value::Object(one), Value::Object(two)) => {
-            let keys = one.keys().chain(two.keys().filter(|key| !one.contains_key(*key)));
-            keys.into_iter().find_map(|key| {
-                let null = Value::Null;
-                let (one, two) = (one.get(key).unwrap_or(&null), two.get(key).unwrap_or(&null));
-                difference(&format!("{path}.{key}"), one, two)
-            })
-        }
-        (Value::Array(one), Value::Array(two)) if one.len() == two.len() => {
-            let pairs = one.iter().zip(two).enumerate();
-            pairs
-                .into_iter()
-                .find_map(|(index, (one, two))| difference(&format!("{path}[{index}]"), one, two))
-        }
-        _ if first == second => None,
-        _ => Some(format!("{path} differs")),
-    }
+/// The path of the first difference, for the user: `template.spec.containers.1.image`.
+fn difference(first: &Value, second: &Value) -> Option<String> {
+    let path = json_patch::diff(first, second).first()?.path().to_string();
+    Some(format!("template{}", path.replace('/', ".")))
 }
 
 #[cfg(test)]
@@ -151,8 +132,8 @@ mod tests {
     fn the_first_difference_is_shown_by_its_path() {
         let one = json!({"spec": {"containers": [{"image": "a"}, {"image": "b"}]}});
         let two = json!({"spec": {"containers": [{"image": "a"}, {"image": "c"}]}});
-        assert_eq!(difference("template", &one, &two).unwrap(), "template.spec.containers[1].image differs");
-        assert_eq!(difference("template", &one, &one), None);
-        assert_eq!(difference("template", &json!({}), &one).unwrap(), "template.spec differs");
+        assert_eq!(difference(&one, &two).unwrap(), "template.spec.containers.1.image");
+        assert_eq!(difference(&one, &one), None);
+        assert_eq!(difference(&json!({}), &one).unwrap(), "template.spec");
     }
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::objects::{Kind, controller, is_observed, is_terminating, number};
-use super::{Adoption, Attempts, Direction, Executor, MAX_ATTEMPTS};
+use super::{Adoption, Executor, To};
 use crate::embedded::Embedded;
 
 /// A number of polls that no wait reaches.
@@ -46,7 +46,7 @@ impl Cluster {
         let base = "2030-01-01T00:00:00Z".parse().unwrap();
         let config = Config { clock: SandboxClock::simulated(base), ..Config::default() };
         let mut embedded = Embedded::start(config).await.unwrap();
-        embedded.start_controller(Clock::simulated(base), Names::seeded(1)).unwrap();
+        embedded.start_controller(Clock::simulated(base), Names::seeded(1), Duration::ZERO).unwrap();
         let client = embedded.sandbox.connect("kubectl-ordered").unwrap();
         let builtin = tokio::spawn(builtin::run(embedded.sandbox.connect(builtin::AGENT).unwrap()));
         Self { embedded, client, builtin }
@@ -120,19 +120,19 @@ impl Cluster {
         panic!("timed out waiting until {what}");
     }
 
-    fn adoption(&self, direction: Direction) -> Adoption<'_> {
+    fn adoption(&self, to: To) -> Adoption<'_> {
         Adoption {
             client: &self.client,
             namespace: "default",
             name: "web",
-            direction,
+            to,
             timeout: Some(Duration::from_secs(120)),
             template: None,
         }
     }
 
-    async fn run(&self, direction: Direction, left: Option<usize>) -> (Result<()>, usize) {
-        self.go(&self.adoption(direction), left).await
+    async fn run(&self, to: To, left: Option<usize>) -> (Result<()>, usize) {
+        self.go(&self.adoption(to), left).await
     }
 
     async fn go(&self, adoption: &Adoption<'_>, left: Option<usize>) -> (Result<()>, usize) {
@@ -142,11 +142,11 @@ impl Cluster {
     }
 
     async fn adopt(&self) {
-        self.run(Direction::Forward, None).await.0.unwrap();
+        self.run(To::Ordereddeployment, None).await.0.unwrap();
     }
 
     async fn hand_back(&self) {
-        self.run(Direction::Back, None).await.0.unwrap();
+        self.run(To::Deployment, None).await.0.unwrap();
     }
 
     /// Pods that other clients than this test have created or deleted.
@@ -165,12 +165,12 @@ impl Cluster {
     }
 
     /// Asserts that only objects of the new kind exist and that they control every pod.
-    async fn assert_complete(&self, direction: Direction) {
-        let (kind, gone, gone_sets, owner) = match direction {
-            Direction::Forward => {
+    async fn assert_complete(&self, to: To) {
+        let (kind, gone, gone_sets, owner) = match to {
+            To::Ordereddeployment => {
                 (Kind::OrderedDeployment, Kind::Deployment, Kind::ReplicaSet, "OrderedReplicaSet")
             }
-            Direction::Back => {
+            To::Deployment => {
                 (Kind::Deployment, Kind::OrderedDeployment, Kind::OrderedReplicaSet, "ReplicaSet")
             }
         };
@@ -180,7 +180,7 @@ impl Cluster {
         for object in objects.iter().chain([&object]) {
             let mut keys = object.annotations().keys().chain(object.labels().keys());
             let is_own = |key: &str| {
-                key == annotation::REVISION || (key == annotation::SERVED && direction == Direction::Forward)
+                key == annotation::REVISION || (key == annotation::SERVED && to == To::Ordereddeployment)
             };
             let is_mark = |key: &&String| key.starts_with("ordereddeployment.io/") && !is_own(key);
             assert_eq!(
@@ -211,7 +211,8 @@ async fn a_deployment_is_adopted_rolled_out_and_handed_back_without_creating_or_
     let (pods, before) = (cluster.pods().await, cluster.turnover());
     cluster.adopt().await;
     assert_eq!((cluster.pods().await, cluster.turnover()), (pods.clone(), before.clone()));
-    cluster.assert_complete(Direction::Forward).await;
+    assert_eq!(cluster.run(To::Ordereddeployment, Some(0)).await.1, 0, "nothing is left to do");
+    cluster.assert_complete(To::Ordereddeployment).await;
     let applied = cluster.get(Kind::OrderedDeployment).await.unwrap();
     let applied = &applied.annotations()["kubectl.kubernetes.io/last-applied-configuration"];
     assert!(applied.contains("\"kind\":\"OrderedDeployment\""), "{applied}");
@@ -220,11 +221,12 @@ async fn a_deployment_is_adopted_rolled_out_and_handed_back_without_creating_or_
 
     cluster.hand_back().await;
     assert_eq!((cluster.pods().await, cluster.turnover()), (pods.clone(), before));
-    cluster.assert_complete(Direction::Back).await;
+    assert_eq!(cluster.run(To::Deployment, Some(0)).await.1, 0, "nothing is left to do");
+    cluster.assert_complete(To::Deployment).await;
     cluster.assert_replaces_lost_pod().await;
 
     cluster.adopt().await;
-    cluster.assert_complete(Direction::Forward).await;
+    cluster.assert_complete(To::Ordereddeployment).await;
     cluster.assert_replaces_lost_pod().await;
     let template = json!({"spec": {"containers": [{"name": "web", "image": "web:2"}]}});
     cluster.patch(Kind::OrderedDeployment, json!({"spec": {"template": template}})).await;
@@ -242,110 +244,86 @@ async fn a_deployment_is_adopted_rolled_out_and_handed_back_without_creating_or_
     let (pods, before) = (cluster.pods().await, cluster.turnover());
     cluster.hand_back().await;
     assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before));
-    cluster.assert_complete(Direction::Back).await;
+    cluster.assert_complete(To::Deployment).await;
     assert_eq!(cluster.list(Kind::ReplicaSet).await.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_run_has_nothing_to_do() {
-    let cluster = Cluster::with_deployment().await;
-    cluster.adopt().await;
-    assert_eq!(cluster.run(Direction::Forward, Some(0)).await.1, 0);
-    cluster.hand_back().await;
-    assert_eq!(cluster.run(Direction::Back, Some(0)).await.1, 0);
+async fn a_wait_without_the_controller_times_out() {
+    let mut cluster = Cluster::with_deployment().await;
+    cluster.embedded.stop_controller().await;
+    let error = cluster.run(To::Ordereddeployment, None).await.0.unwrap_err().to_string();
+    assert!(error.starts_with("web: timed out waiting for the controller to adopt"), "{error}");
+    assert!(error.contains("continue with `kubectl ordered adopt web`"), "{error}");
 }
 
-#[test]
-fn attempts_are_limited_if_another_client_undoes_a_step() {
-    let (one, other) = (vec!["patch a".to_owned()], vec!["patch b".to_owned()]);
-    let mut attempts = Attempts::default();
-    for words in [&one, &other, &one] {
-        for _ in 0..MAX_ATTEMPTS {
-            attempts.count("web", words.clone()).unwrap();
-        }
+/// Both directions, each with every number of writes before an interruption.
+async fn each_write() -> Vec<(To, usize)> {
+    let mut all = Vec::new();
+    for to in [To::Ordereddeployment, To::Deployment] {
+        let (done, writes) = cluster_for(to).await.run(to, None).await;
+        done.unwrap();
+        all.extend((0..writes).map(|left| (to, left)));
     }
-    let error = attempts.count("web", one).unwrap_err().to_string();
-    assert!(error.contains("repeatedly changes the same objects: patch a"), "{error}");
-}
-
-/// The number of writes of an adoption without an interruption.
-async fn writes(direction: Direction) -> usize {
-    let cluster = cluster_for(direction).await;
-    let (done, writes) = cluster.run(direction, None).await;
-    done.unwrap();
-    writes
+    all
 }
 
 /// A cluster at the start of that direction.
-async fn cluster_for(direction: Direction) -> Cluster {
+async fn cluster_for(to: To) -> Cluster {
     let cluster = Cluster::with_deployment().await;
-    if direction == Direction::Back {
+    if to == To::Deployment {
         cluster.adopt().await;
     }
     cluster
 }
 
-async fn interrupt_after_each_write(direction: Direction) {
-    for left in 0..writes(direction).await {
-        let cluster = cluster_for(direction).await;
+#[tokio::test(start_paused = true)]
+async fn an_adoption_interrupted_after_each_write_continues_and_keeps_the_pods() {
+    for (to, left) in each_write().await {
+        let cluster = cluster_for(to).await;
         let (pods, before) = (cluster.pods().await, cluster.turnover());
-        assert!(cluster.run(direction, Some(left)).await.0.is_err(), "{left}");
+        assert!(cluster.run(to, Some(left)).await.0.is_err(), "{to:?} {left}");
         // Give all controllers time to act.
         tokio::time::sleep(Duration::from_secs(10)).await;
-        assert_eq!((cluster.pods().await, cluster.turnover()), (pods.clone(), before.clone()), "{left}");
-        let (done, _) = cluster.run(direction, None).await;
-        done.unwrap_or_else(|error| panic!("{left}: {error:?}"));
-        assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before), "{left}");
-        cluster.assert_complete(direction).await;
+        assert_eq!(
+            (cluster.pods().await, cluster.turnover()),
+            (pods.clone(), before.clone()),
+            "{to:?} {left}"
+        );
+        let (done, _) = cluster.run(to, None).await;
+        done.unwrap_or_else(|error| panic!("{to:?} {left}: {error:?}"));
+        assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before), "{to:?} {left}");
+        cluster.assert_complete(to).await;
         cluster.assert_replaces_lost_pod().await;
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_adoption_interrupted_after_each_write_continues_and_keeps_the_pods() {
-    interrupt_after_each_write(Direction::Forward).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_hand_back_interrupted_after_each_write_continues_and_keeps_the_pods() {
-    interrupt_after_each_write(Direction::Back).await;
-}
-
 /// In the end the number of pods is correct.
-async fn lose_a_pod_after_each_write(direction: Direction) {
-    for left in 1..writes(direction).await {
-        let cluster = cluster_for(direction).await;
-        assert!(cluster.run(direction, Some(left)).await.0.is_err(), "{left}");
+#[tokio::test(start_paused = true)]
+async fn a_pod_lost_after_any_write_is_replaced() {
+    for (to, left) in each_write().await.into_iter().filter(|(_, left)| *left > 0) {
+        let cluster = cluster_for(to).await;
+        assert!(cluster.run(to, Some(left)).await.0.is_err(), "{to:?} {left}");
         cluster.lose(left % PODS).await;
-        let (done, _) = cluster.run(direction, None).await;
-        done.unwrap_or_else(|error| panic!("{left}: {error:?}"));
+        let (done, _) = cluster.run(to, None).await;
+        done.unwrap_or_else(|error| panic!("{to:?} {left}: {error:?}"));
         cluster.until("the lost pod is replaced", async |cluster| cluster.ready().await == PODS).await;
         tokio::time::sleep(Duration::from_secs(10)).await;
-        assert_eq!(cluster.pods().await.len(), PODS, "{left}");
-        cluster.assert_complete(direction).await;
+        assert_eq!(cluster.pods().await.len(), PODS, "{to:?} {left}");
+        cluster.assert_complete(to).await;
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_pod_lost_after_any_write_of_an_adoption_is_replaced() {
-    lose_a_pod_after_each_write(Direction::Forward).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_pod_lost_after_any_write_of_a_hand_back_is_replaced() {
-    lose_a_pod_after_each_write(Direction::Back).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deployment_scaled_during_an_adoption_keeps_the_new_size() {
     let cluster = Cluster::with_deployment().await;
     // The next write deletes the Deployment.
-    assert!(cluster.run(Direction::Forward, Some(2)).await.0.is_err());
+    assert!(cluster.run(To::Ordereddeployment, Some(2)).await.0.is_err());
     cluster.patch(Kind::Deployment, json!({"spec": {"replicas": 6}})).await;
     cluster.adopt().await;
     assert_eq!(number(&cluster.get(Kind::OrderedDeployment).await.unwrap(), "/spec/replicas"), 6);
     cluster.until("there are six", async |cluster| cluster.ready().await == 6).await;
-    cluster.assert_complete(Direction::Forward).await;
+    cluster.assert_complete(To::Ordereddeployment).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -353,16 +331,16 @@ async fn an_adoption_is_undone_while_the_deployment_exists() {
     for left in [1, 2] {
         let cluster = Cluster::with_deployment().await;
         let (pods, before) = (cluster.pods().await, cluster.turnover());
-        assert!(cluster.run(Direction::Forward, Some(left)).await.0.is_err());
+        assert!(cluster.run(To::Ordereddeployment, Some(left)).await.0.is_err());
         cluster.hand_back().await;
-        cluster.assert_complete(Direction::Back).await;
+        cluster.assert_complete(To::Deployment).await;
         assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before));
         cluster.assert_replaces_lost_pod().await;
     }
 }
 
-async fn refused(cluster: &Cluster, direction: Direction, because: &str) {
-    let (done, writes) = cluster.run(direction, None).await;
+async fn refused(cluster: &Cluster, to: To, because: &str) {
+    let (done, writes) = cluster.run(to, None).await;
     let error = done.unwrap_err().to_string();
     assert!(error.contains(because) && error.contains("hint: "), "{error}");
     assert_eq!(writes, 0, "{error}");
@@ -371,28 +349,28 @@ async fn refused(cluster: &Cluster, direction: Direction, because: &str) {
 #[tokio::test(start_paused = true)]
 async fn an_adoption_that_is_not_possible_is_refused_before_the_first_write() {
     let cluster = Cluster::start().await;
-    refused(&cluster, Direction::Forward, "Deployment web not found").await;
-    refused(&cluster, Direction::Back, "OrderedDeployment web not found").await;
+    refused(&cluster, To::Ordereddeployment, "Deployment web not found").await;
+    refused(&cluster, To::Deployment, "OrderedDeployment web not found").await;
 
     let cluster = Cluster::with_deployment().await;
     cluster.patch(Kind::Deployment, json!({"metadata": {"finalizers": ["example.com/keep"]}})).await;
-    refused(&cluster, Direction::Forward, "has the finalizer example.com/keep").await;
+    refused(&cluster, To::Ordereddeployment, "has the finalizer example.com/keep").await;
     let owner = json!({"apiVersion": "example.com/v1", "kind": "App", "name": "shop", "uid": "u",
         "controller": true});
     let metadata = json!({"finalizers": null, "ownerReferences": [owner]});
     cluster.patch(Kind::Deployment, json!({"metadata": metadata})).await;
-    refused(&cluster, Direction::Forward, "is controlled by App shop").await;
+    refused(&cluster, To::Ordereddeployment, "is controlled by App shop").await;
 
     let cluster = Cluster::with_deployment().await;
     let template = json!({"spec": {"containers": [{"name": "web", "image": "web:2"}]}});
     cluster.patch(Kind::Deployment, json!({"spec": {"paused": true, "template": template}})).await;
-    refused(&cluster, Direction::Forward, "is in progress").await;
+    refused(&cluster, To::Ordereddeployment, "is in progress").await;
 
     let cluster = Cluster::with_deployment().await;
     cluster.adopt().await;
     let finalizers = |list: Value| json!({"metadata": {"finalizers": list}});
     cluster.patch(Kind::OrderedDeployment, finalizers(json!(["example.com/keep"]))).await;
-    refused(&cluster, Direction::Back, "has the finalizer example.com/keep").await;
+    refused(&cluster, To::Deployment, "has the finalizer example.com/keep").await;
     cluster.patch(Kind::OrderedDeployment, finalizers(Value::Null)).await;
     cluster
         .create(
@@ -405,31 +383,31 @@ async fn an_adoption_that_is_not_possible_is_refused_before_the_first_write() {
             }),
         )
         .await;
-    refused(&cluster, Direction::Forward, "both exist").await;
-    refused(&cluster, Direction::Back, "Deployment web already exists").await;
+    refused(&cluster, To::Ordereddeployment, "both exist").await;
+    refused(&cluster, To::Deployment, "Deployment web already exists").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_template_changed_during_a_hand_back_is_an_error_until_it_is_restored() {
-    let cluster = cluster_for(Direction::Back).await;
+    let cluster = cluster_for(To::Deployment).await;
     let (pods, before) = (cluster.pods().await, cluster.turnover());
     // The ReplicaSet exists, and the annotation that stops the controller is written.
-    assert!(cluster.run(Direction::Back, Some(2)).await.0.is_err());
+    assert!(cluster.run(To::Deployment, Some(2)).await.0.is_err());
     let image = |image: &str| {
         let template = json!({"spec": {"containers": [{"name": "web", "image": image}]}});
         json!({"spec": {"template": template}})
     };
     cluster.patch(Kind::OrderedDeployment, image("web:2")).await;
-    refused(&cluster, Direction::Back, "was changed while it is being handed back").await;
+    refused(&cluster, To::Deployment, "was changed while it is being handed back").await;
     cluster.patch(Kind::OrderedDeployment, image("web:1")).await;
     cluster.hand_back().await;
-    cluster.assert_complete(Direction::Back).await;
+    cluster.assert_complete(To::Deployment).await;
     assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hand_back_is_refused_during_a_rollout() {
-    let cluster = cluster_for(Direction::Back).await;
+    let cluster = cluster_for(To::Deployment).await;
     let template = json!({"spec": {"containers": [{"name": "web", "image": "broken:2"}]}});
     cluster.patch(Kind::OrderedDeployment, json!({"spec": {"template": template}})).await;
     cluster
@@ -439,7 +417,7 @@ async fn a_hand_back_is_refused_during_a_rollout() {
             is_observed(&object) && (1..number(&object, "/status/replicas")).contains(&updated)
         })
         .await;
-    refused(&cluster, Direction::Back, "is in progress").await;
+    refused(&cluster, To::Deployment, "is in progress").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -474,7 +452,7 @@ async fn the_new_object_has_the_template_of_its_manifest_so_that_an_apply_starts
     let cluster = Cluster::with_deployment().await;
     let live = cluster.get(Kind::Deployment).await.unwrap().data["spec"]["template"].clone();
     assert_ne!(live, manifest_template(), "the API server sets defaults");
-    assert_eq!(cluster.adoption(Direction::Forward).notes().await.unwrap(), Vec::<String>::new());
+    assert_eq!(cluster.adoption(To::Ordereddeployment).notes().await.unwrap(), Vec::<String>::new());
     cluster.adopt().await;
     assert_eq!(templates(&cluster).await, (manifest_template(), manifest_template()));
     let (pods, before) = (cluster.pods().await, cluster.turnover());
@@ -488,7 +466,7 @@ async fn fields_that_other_clients_have_added_to_the_template_stay() {
     let mut restarted = manifest_template();
     restarted["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/restartedAt": "now"});
     let cluster = Cluster::with_template(restarted.clone()).await;
-    assert_eq!(cluster.adoption(Direction::Forward).notes().await.unwrap(), Vec::<String>::new());
+    assert_eq!(cluster.adoption(To::Ordereddeployment).notes().await.unwrap(), Vec::<String>::new());
     cluster.adopt().await;
     let (pods, before) = (cluster.pods().await, cluster.turnover());
     cluster.patch(Kind::OrderedDeployment, json!({"spec": {"template": manifest_template()}})).await;
@@ -506,10 +484,10 @@ async fn a_manifest_that_differs_from_the_live_template_is_noted_and_not_used() 
     let live = cluster.get(Kind::Deployment).await.unwrap().data["spec"]["template"].clone();
     let mut other = manifest_template();
     other["spec"]["containers"][0]["image"] = "web:0".into();
-    let adoption = Adoption { template: Some(other), ..cluster.adoption(Direction::Forward) };
+    let adoption = Adoption { template: Some(other), ..cluster.adoption(To::Ordereddeployment) };
     let notes = adoption.notes().await.unwrap();
     assert!(
-        matches!(&*notes, [note] if note.contains("template.spec.containers[0].image differs")),
+        matches!(&*notes, [note] if note.contains("template.spec.containers.0.image differs")),
         "{notes:?}"
     );
     let (pods, before) = (cluster.pods().await, cluster.turnover());
@@ -522,14 +500,14 @@ async fn a_manifest_that_differs_from_the_live_template_is_noted_and_not_used() 
 async fn a_set_with_another_form_of_the_template_is_created_again() {
     let cluster = Cluster::with_deployment().await;
     let (pods, before) = (cluster.pods().await, cluster.turnover());
-    assert!(cluster.run(Direction::Forward, Some(2)).await.0.is_err());
+    assert!(cluster.run(To::Ordereddeployment, Some(2)).await.0.is_err());
     assert_eq!(templates(&cluster).await, (manifest_template(), manifest_template()));
     // The Deployment changes, and so does the given template.
     cluster.patch(Kind::Deployment, json!({"spec": {"minReadySeconds": 1}})).await;
     let live = cluster.get(Kind::Deployment).await.unwrap().data["spec"]["template"].clone();
-    let adoption = Adoption { template: Some(live.clone()), ..cluster.adoption(Direction::Forward) };
+    let adoption = Adoption { template: Some(live.clone()), ..cluster.adoption(To::Ordereddeployment) };
     cluster.go(&adoption, None).await.0.unwrap();
     assert_eq!(templates(&cluster).await, (live.clone(), live));
     assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before));
-    cluster.assert_complete(Direction::Forward).await;
+    cluster.assert_complete(To::Ordereddeployment).await;
 }

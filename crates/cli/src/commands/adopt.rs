@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-use crate::adopt::{Adoption, Direction, Executor};
+use crate::adopt::{Adoption, Executor};
 use crate::client::{ConnectArgs, DryRun, DryRunArgs, Timeout, deployment_name, timeout};
-use crate::convert::template_of;
+use crate::convert::{To, template_of};
 use crate::input;
 use crate::terminal::escape::{escaped, print, print_line, print_stderr};
 
@@ -52,12 +52,12 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     let manifest = args.file.map(|file| input::read(&file)).transpose()?;
     let template = manifest.map(|text| template_of(&text, &args.name)).transpose()?;
     let connection = connect.connect().await?;
-    let direction = if args.back { Direction::Back } else { Direction::Forward };
+    let to = if args.back { To::Deployment } else { To::Ordereddeployment };
     let adoption = Adoption {
         client: &connection.client,
         namespace: &connection.namespace,
         name: &args.name,
-        direction,
+        to,
         timeout: args.timeout.0,
         template,
     };
@@ -81,13 +81,11 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     if executor.done == 0 {
         return Ok(print(format_args!("{} is already {kind}: nothing to do\n", args.name))?);
     }
-    let (next, to) = match direction {
-        Direction::Forward => (format!("kubectl ordered get {}{}", args.name, connection.flags), ""),
-        Direction::Back => {
-            (format!("kubectl get deployment {}{}", args.name, connection.flags), " --to deployment")
-        }
+    let (show, to) = match to {
+        To::Ordereddeployment => ("kubectl ordered get", ""),
+        To::Deployment => ("kubectl get deployment", " --to deployment"),
     };
     print(format_args!("{} is now {kind} and has kept its pods\n", args.name))?;
-    print(format_args!("  show it:             {next}\n"))?;
+    print(format_args!("  show it:             {show} {}{}\n", args.name, connection.flags))?;
     Ok(print(format_args!("  change its manifest: kubectl ordered convert -f FILE{to}\n"))?)
 }

@@ -85,7 +85,7 @@ pub(crate) async fn show(options: DemoOptions, screen: Screen) -> Result<()> {
     let DemoOptions { config, clock, names, before_change, at_pause } = options;
     let pools: Vec<String> = config.nodes.iter().filter_map(|node| node.labels.get(POOL).cloned()).collect();
     let mut cluster = Embedded::start(config).await?;
-    cluster.start_controller(clock.clone(), names)?;
+    cluster.start_controller(clock.clone(), names, Duration::ZERO)?;
     let client = cluster.sandbox.connect("kubectl-ordered")?;
     let connection = Connection {
         client: client.clone(),

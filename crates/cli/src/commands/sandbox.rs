@@ -93,7 +93,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         cluster.sandbox.refuse_creates(plural, NO_BUILTIN_CONTROLLERS);
     }
     if !args.no_controller {
-        cluster.start_controller(Clock::system(), Names::random())?;
+        cluster.start_controller(Clock::system(), Names::random(), Duration::ZERO)?;
     }
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let endpoint = cluster.sandbox.listen(address).await?;

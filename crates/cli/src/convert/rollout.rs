@@ -15,8 +15,6 @@ const KEPT: [&str; 7] = [
     "paused",
     "progressDeadlineSeconds",
 ];
-/// The most pause points of a spec.
-const MOST_POINTS: usize = 32;
 
 pub(super) fn is_rollout(object: &Value) -> bool {
     object["kind"] == "Rollout"
@@ -25,11 +23,8 @@ pub(super) fn is_rollout(object: &Value) -> bool {
 
 /// Why the Rollout cannot be converted at all.
 pub(super) fn refusal(object: &Value) -> Option<&'static str> {
-    let spec = &object["spec"];
-    if spec["workloadRef"].is_object() {
-        return Some("its template is that of another object (workloadRef); convert that one");
-    }
-    None
+    let is_other = object["spec"]["workloadRef"].is_object();
+    is_other.then_some("its template is that of another object (workloadRef); convert that one")
 }
 
 /// The spec of the OrderedDeployment. Notes say what is not converted.
@@ -93,9 +88,6 @@ fn points(steps: &[Value], notes: &mut Notes<'_>) -> Vec<Value> {
                 ..=0 => Some("no pod is updated before it".to_owned()),
                 100.. => Some("no old pod would be left".to_owned()),
                 _ if weight < last => Some(format!("its weight {weight} is less than {last} before")),
-                _ if points.len() == MOST_POINTS => {
-                    Some(format!("it has {MOST_POINTS} pause points already"))
-                }
                 _ => None,
             };
             if let Some(why) = why {

@@ -75,30 +75,30 @@ fn fields_set_by_the_server_are_removed_also_in_lists() {
 }
 
 #[test]
-fn fields_that_a_deployment_does_not_have_are_removed_with_a_note() {
-    let ordered = convert(CHART, To::Ordereddeployment).unwrap().text.replacen(
-        "spec:\n  selector",
-        "spec:\n  podDeletion: Evict\n  deletionOrder: {unavailablePods: InOrder}\n  selector",
-        1,
-    );
-    let back = convert(&ordered, To::Deployment).unwrap();
-    assert!(!back.text.contains("deletionOrder") && !back.text.contains("podDeletion"), "{}", back.text);
-    assert_eq!(back.notes[0], "web: removed deletionOrder and podDeletion, which a Deployment does not have");
-}
-
-#[test]
-fn defaults_of_the_crd_are_removed_from_a_deployment() {
-    let with = |fields: &str| {
-        let ordered = convert(CHART, To::Ordereddeployment).unwrap().text;
-        let ordered = ordered.replacen("spec:\n  selector", &format!("spec:\n{fields}  selector"), 1);
-        let back = convert(&ordered, To::Deployment).unwrap();
-        (super::parse(super::split(&back.text)[0]).unwrap()["spec"].clone(), back.notes[0].clone())
-    };
-    let (spec, _) = with("  podDeletion: Delete\n  podReplacementPolicy: TerminationStarted\n");
-    assert_eq!(spec, super::parse(super::split(CHART)[0]).unwrap()["spec"]);
-    let (spec, note) = with("  podReplacementPolicy: TerminationComplete\n");
-    assert_eq!(spec, super::parse(super::split(CHART)[0]).unwrap()["spec"]);
-    assert_eq!(note, "web: removed podReplacementPolicy, which a Deployment does not have");
+fn fields_that_a_deployment_does_not_have_are_removed_with_a_note_unless_it_behaves_so() {
+    for (fields, removed) in [
+        (
+            "podDeletion: Evict, deletionOrder: {unavailablePods: InOrder}",
+            Some("deletionOrder and podDeletion"),
+        ),
+        ("podDeletion: Delete, podReplacementPolicy: TerminationStarted", None),
+        ("progressDeadlineAction: Continue", None),
+        ("podReplacementPolicy: TerminationComplete", Some("podReplacementPolicy")),
+        ("strategy: {pausePoints: [{name: a, afterUpdated: 1}]}", Some("strategy.pausePoints")),
+    ] {
+        let ordered = |fields: &str| {
+            format!(
+                "{{apiVersion: ordereddeployment.io/v1alpha1, kind: OrderedDeployment, \
+                 metadata: {{name: web}}, spec: {{replicas: 3, {fields}}}}}"
+            )
+        };
+        let back = convert(&ordered(fields), To::Deployment).unwrap();
+        let mut spec = super::parse(&back.text).unwrap()["spec"].take();
+        spec.as_object_mut().unwrap().remove("strategy");
+        assert_eq!(spec, serde_json::json!({"replicas": 3}), "{fields}");
+        let note = removed.map(|what| format!("web: removed {what}, which a Deployment does not have"));
+        assert_eq!(back.notes, note.into_iter().collect::<Vec<_>>(), "{fields}");
+    }
 }
 
 #[test]
@@ -188,14 +188,4 @@ fn a_rollout_with_the_template_of_another_object_is_not_converted() {
     let broken = rollout("{canary: {maxSurge: 0, maxUnavailable: 0}}");
     let error = convert(&broken, To::Ordereddeployment).unwrap_err().to_string();
     assert!(error.starts_with("Rollout web: "), "{error}");
-}
-
-#[test]
-fn pause_points_are_removed_from_a_deployment() {
-    let ordered =
-        convert(&rollout("{canary: {steps: [{setWeight: 5}, {pause: {}}]}}"), To::Ordereddeployment);
-    let ordered = ordered.unwrap().text + "  progressDeadlineAction: Continue\n";
-    let back = convert(&ordered, To::Deployment).unwrap();
-    assert!(!back.text.contains("pausePoints") && !back.text.contains("progressDeadline"), "{}", back.text);
-    assert_eq!(back.notes, ["web: removed strategy.pausePoints, which a Deployment does not have"]);
 }

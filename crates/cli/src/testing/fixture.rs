@@ -30,7 +30,7 @@ impl Fixture {
     pub(crate) async fn start() -> Self {
         let mut fixture = Self::without_controller().await;
         let base = base();
-        fixture.cluster.start_controller(Clock::simulated(base), Names::seeded(1)).unwrap();
+        fixture.cluster.start_controller(Clock::simulated(base), Names::seeded(1), Duration::ZERO).unwrap();
         fixture.until(|web| Phase::of(web) == Phase::Complete).await;
         fixture
     }

@@ -47,8 +47,13 @@ async fn adopt(client: &Client, kind: Kind, object: &DynamicObject, owner: &Dyna
                        "controller": true, "blockOwnerDeletion": true});
     let patch = json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version(),
                                     "ownerReferences": [owner]}});
+    self::patch(client, kind, object, patch).await
+}
+
+/// Whether the object is patched.
+async fn patch(client: &Client, kind: Kind, object: &DynamicObject, patch: Value) -> bool {
     let api = kind.api(client, "default");
-    api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await.is_ok()
+    api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await.is_ok()
 }
 
 async fn replica_set(client: &Client, set: &DynamicObject, pods: &[DynamicObject]) {
@@ -113,9 +118,7 @@ async fn deployment(client: &Client, deployment: &DynamicObject, sets: &[Dynamic
     if !is_terminating(deployment) {
         match newest {
             Some(set) if number(set, "/spec/replicas") != wanted && !is_terminating(set) => {
-                let patch = Patch::Merge(json!({"spec": {"replicas": wanted}}));
-                let api = Kind::ReplicaSet.api(client, "default");
-                drop(api.patch(&set.name_any(), &PatchParams::default(), &patch).await);
+                patch(client, Kind::ReplicaSet, set, json!({"spec": {"replicas": wanted}})).await;
             }
             None if !is_paused(deployment) => create_set(client, deployment).await,
             _ => {}
@@ -134,9 +137,7 @@ async fn copy_annotations(client: &Client, deployment: &DynamicObject, set: &Dyn
     let mut copied = deployment.annotations().clone();
     copied.retain(|key, value| !own(key) && set.annotations().get(key) != Some(value));
     if !copied.is_empty() {
-        let patch = Patch::Merge(json!({"metadata": {"annotations": copied}}));
-        let api = Kind::ReplicaSet.api(client, "default");
-        drop(api.patch(&set.name_any(), &PatchParams::default(), &patch).await);
+        patch(client, Kind::ReplicaSet, set, json!({"metadata": {"annotations": copied}})).await;
     }
 }
 

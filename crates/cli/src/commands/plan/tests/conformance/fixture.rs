@@ -49,7 +49,7 @@ impl Fixture {
         let fixture = Self {
             cluster: {
                 let names = Names::seeded(scenario.seed);
-                cluster.start_collecting_controller(clock.clone(), names, COALESCE).unwrap();
+                cluster.start_controller(clock.clone(), names, COALESCE).unwrap();
                 cluster
             },
             client,
