@@ -1,6 +1,5 @@
 //! The exit codes.
 
-use std::fmt;
 use std::process::ExitCode;
 
 /// The exit code of a command. Scripts depend on the numbers: they do not change.
@@ -35,7 +34,8 @@ impl From<Exit> for ExitCode {
 }
 
 /// An error with its own exit code.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub(crate) struct ExitError {
     exit: Exit,
     message: String,
@@ -47,14 +47,6 @@ impl ExitError {
         anyhow::Error::new(Self { exit: Exit::TimedOut, message })
     }
 }
-
-impl fmt::Display for ExitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for ExitError {}
 
 pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
     error.downcast_ref::<ExitError>().map_or(Exit::Error, |ended| ended.exit)

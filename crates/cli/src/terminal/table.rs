@@ -180,34 +180,9 @@ pub(crate) fn wrapped(text: &str, width: Option<usize>, indent: &str) -> Vec<Str
     lines
 }
 
-/// A shell command, wrapped into lines of at most that width that can be copied: each line except the last
-/// ends with a backslash. A word that is wider than a line continues at the start of the next one.
-pub(crate) fn wrapped_command(command: &str, width: Option<usize>) -> Vec<String> {
-    const CONTINUED: &str = " \\";
-    let whole = wrapped(command, None, "");
-    let Some(width) = width else { return whole };
-    if whole[0].chars().count() <= width {
-        return whole;
-    }
-    // A terminal without room for a character and a backslash wraps lines itself.
-    let room = width.saturating_sub(CONTINUED.len()).max(1);
-    let mut lines = Vec::new();
-    for (index, line) in wrapped(command, Some(room), "    ").into_iter().enumerate() {
-        if index > 0 {
-            lines.last_mut().into_iter().for_each(|before: &mut String| before.push_str(CONTINUED));
-        }
-        let mut rest = line.chars().peekable();
-        while rest.peek().is_some() {
-            let part: String = rest.by_ref().take(room).collect();
-            lines.push(if rest.peek().is_some() { format!("{part}\\") } else { part });
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Align, REASON, Table, shortened, wrapped, wrapped_command};
+    use super::{Align, REASON, Table, shortened, wrapped};
     use crate::terminal::style::Style;
 
     #[test]
@@ -239,22 +214,5 @@ mod tests {
         assert_eq!(wrapped("- one two three", Some(9), "  "), ["- one two", "  three"]);
         assert_eq!(wrapped("  one incomprehensible", Some(8), "  "), ["  one", "  incomprehensible"]);
         assert_eq!(wrapped("one two", None, "  "), ["one two"]);
-    }
-    #[test]
-    fn a_wrapped_command_is_the_same_command_for_a_shell() {
-        let command = "printf [%s] annotate pod web-1 ordereddeployment.io/delete-priority=5";
-        assert_eq!(wrapped_command(command, None), [command]);
-        assert_eq!(wrapped_command(command, Some(80)), [command]);
-        let said = |lines: &[String]| {
-            let output = std::process::Command::new("sh").args(["-c", &lines.join("\n")]).output().unwrap();
-            String::from_utf8(output.stdout).unwrap()
-        };
-        let whole = said(&[command.to_owned()]);
-        assert_eq!(whole, "[annotate][pod][web-1][ordereddeployment.io/delete-priority=5]");
-        for width in 8..command.len() {
-            let lines = wrapped_command(command, Some(width));
-            assert!(lines.len() > 1 && lines.iter().all(|line| line.chars().count() <= width), "{lines:#?}");
-            assert_eq!(said(&lines), whole, "{lines:#?}");
-        }
     }
 }

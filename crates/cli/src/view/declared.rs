@@ -48,6 +48,11 @@ pub(crate) fn find<'s, 'l>(
     (group.is_none() || found.between_node_groups.is_some()).then_some((found, group))
 }
 
+/// What the declared pause point with that label waits for.
+pub(crate) fn label_waits_for(spec: &OrderedDeploymentSpec, label: &str) -> Option<String> {
+    find(spec, label).map(|(point, group)| waits_for(point, group, spec.replicas))
+}
+
 /// The name and the group of a label. A name has no dot.
 pub(crate) fn split(label: &str) -> (&str, Option<&str>) {
     label.split_once('.').map_or((label, None), |(name, group)| (name, Some(group)))

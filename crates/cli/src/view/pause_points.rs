@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint, Template};
 use ordereddeployment_planner::{BarrierPlace, ComparisonResult, Point, Snapshot, rollout_order};
 
-use crate::view::declared::{find, waits_for};
+use crate::view::declared::label_waits_for;
 use crate::view::phase::side;
 use crate::view::state::ObservedState;
 
@@ -49,10 +49,9 @@ pub(crate) fn upcoming(state: &ObservedState, template: &Template) -> Vec<Upcomi
     let point = |BarrierPlace { at, side, declared }: &BarrierPlace| {
         let place = lined_up.places.get(*at)?;
         let pod = snapshot.pods.iter().find(|pod| pod.facts.uid == place.uid)?;
-        let declared = declared.as_ref().map(|label| {
-            let waits_for = find(spec, label).map(|(point, group)| waits_for(point, group, spec.replicas));
-            format!("{label} ({})", waits_for.unwrap_or_default())
-        });
+        let declared = declared
+            .as_ref()
+            .map(|label| format!("{label} ({})", label_waits_for(spec, label).unwrap_or_default()));
         Some(UpcomingPausePoint {
             pod: place.name.clone(),
             side: *side,

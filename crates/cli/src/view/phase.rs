@@ -210,22 +210,6 @@ mod tests {
     }
 
     #[test]
-    fn a_migration_shows_the_command_that_finishes_it() {
-        for (reason, label, command) in [
-            ("Adopting", "Adopting", "kubectl ordered adopt deployment/web -n shop"),
-            ("HandingBack", "Handing back", "kubectl ordered adopt deployment/web --back -n shop"),
-        ] {
-            let found = phase(&with("Progressing", "Unknown", reason));
-            assert_eq!(found.label(), label);
-            let Phase::Migrating(migration) = found else { panic!("{found:?}") };
-            assert_eq!(
-                (migration.message.as_str(), migration.command("web", " -n shop")),
-                ("why", command.to_owned())
-            );
-        }
-    }
-
-    #[test]
     fn a_failure_takes_precedence_over_a_hold() {
         let mut paused = paused_before(&pod("web:1", "cccccccc", "n2"));
         paused["conditions"] = with("Progressing", "False", "ProgressDeadlineExceeded")["conditions"].take();

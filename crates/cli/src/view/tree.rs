@@ -16,6 +16,7 @@ use crate::terminal::table::{shortened, text_of};
 use crate::view::age::age;
 use crate::view::overview::{Barrier, Overview, PodRow, SetRow};
 use crate::view::phase::{Phase, side};
+use crate::view::pod::pods_in_words;
 use columns::laid_out;
 pub(crate) use columns::{Health, pod_columns, pod_lines};
 pub(crate) use drawing::Drawing;
@@ -67,7 +68,6 @@ fn set_line(set: &SetRow, overview: &Overview, drawing: Drawing<'_>) -> String {
     let active = set.pods.iter().filter(|pod| pod.is_active()).count();
     let ready = set.pods.iter().filter(|pod| pod.is_active() && pod.ready).count();
     let size = usize::try_from(set.size).unwrap_or(0);
-    let plural = if active == 1 { "" } else { "s" };
     // During a rollout `spec.replicas` of a set lags behind its pods.
     let differs = active != size && overview.phase != Phase::Rolling;
     let of = if differs { format!(" ({size} desired)") } else { String::new() };
@@ -75,7 +75,7 @@ fn set_line(set: &SetRow, overview: &Overview, drawing: Drawing<'_>) -> String {
     let current = if set.current { " (current)" } else { "" };
     let age = if drawing.wide { format!(", {} old", age(set.created, overview.now)) } else { String::new() };
     let head = format!("revision {}", set.revision);
-    let rest = format!("{current}  {}  {active} pod{plural}{of}{unready}{age}", set.name);
+    let rest = format!("{current}  {}  {}{of}{unready}{age}", set.name, pods_in_words(active));
     let images = escaped(&set.images.join(", ")).into_owned();
     // Images are shortened first. Names stay whole, so that they can be copied.
     let taken = INDENT + head.chars().count() + rest.chars().count() + 2;

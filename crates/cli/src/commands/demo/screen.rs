@@ -4,10 +4,10 @@ use std::io::{IsTerminal, Write};
 
 use anyhow::Result;
 
-use crate::terminal::escape::terminal_text;
+use crate::terminal::escape::{escaped, terminal_text};
 use crate::terminal::frame::Frame;
 use crate::terminal::style::{Paint, Style};
-use crate::terminal::table::{wrapped, wrapped_command};
+use crate::terminal::table::wrapped;
 use crate::view::overview::Overview;
 use crate::view::tree::{self, Drawing, Fold};
 
@@ -25,26 +25,9 @@ pub(crate) struct Screen {
 
 #[derive(Default)]
 struct Frames {
-    messages: Vec<Message>,
+    messages: Vec<String>,
     tree: Vec<String>,
     frame: Frame,
-}
-
-/// A line of the story.
-enum Message {
-    /// An event.
-    Text(String),
-    /// A command that a user would type. It is never cut, so that it can be copied.
-    Command(String),
-}
-
-impl Message {
-    fn lines(&self, width: Option<usize>) -> Vec<String> {
-        match self {
-            Self::Text(text) => wrapped(text, width, "    "),
-            Self::Command(command) => wrapped_command(&format!("$ {command}"), width),
-        }
-    }
 }
 
 impl Screen {
@@ -81,23 +64,17 @@ impl Screen {
 
     /// Prints an event.
     pub(crate) fn say(&mut self, text: &str) -> Result<()> {
-        self.add(Message::Text(text.to_owned()))
+        if let Some(frames) = &mut self.frames {
+            frames.messages.push(text.to_owned());
+            return self.draw("");
+        }
+        writeln!(self.out, "{}", escaped(text))?;
+        Ok(self.out.flush()?)
     }
 
     /// Prints a command that a user would type.
     pub(crate) fn command(&mut self, command: &str) -> Result<()> {
-        self.add(Message::Command(command.to_owned()))
-    }
-
-    fn add(&mut self, message: Message) -> Result<()> {
-        if let Some(frames) = &mut self.frames {
-            frames.messages.push(message);
-            return self.draw("");
-        }
-        for line in message.lines(None) {
-            writeln!(self.out, "{line}")?;
-        }
-        Ok(self.out.flush()?)
+        self.say(&format!("$ {command}"))
     }
 
     /// Prints the tree, unless it is redrawn anyway.
@@ -167,7 +144,7 @@ impl Screen {
         let Some(frames) = &mut self.frames else { return Ok(()) };
         let tail = frames.messages.len().saturating_sub(TAIL);
         let messages: Vec<String> =
-            frames.messages[tail..].iter().flat_map(|message| message.lines(width)).collect();
+            frames.messages[tail..].iter().flat_map(|text| wrapped(text, width, "    ")).collect();
         let mut lines: Vec<&str> = messages.iter().map(String::as_str).collect();
         if !frames.tree.is_empty() && !lines.is_empty() {
             lines.push("");
@@ -179,7 +156,7 @@ impl Screen {
 
 #[cfg(test)]
 mod tests {
-    use super::{Frames, Message, Screen, Style};
+    use super::{Frames, Screen, Style};
     use crate::testing::Written;
 
     #[test]
@@ -197,13 +174,5 @@ mod tests {
         assert_eq!(introduction, "A cluster in memory.");
         // Each frame moves up by the lines of the frame before, at most three messages.
         assert!(drawn.contains("\x1b[3A") && !drawn.contains("\x1b[4A"), "{drawn:?}");
-    }
-    #[test]
-    fn commands_are_wrapped_for_a_shell_and_events_as_text() {
-        let text = "annotate pod web-trr4vxjjm5-9mj92gsx";
-        let lines = Message::Command(text.to_owned()).lines(Some(24));
-        assert_eq!(lines, ["$ annotate pod \\", "    web-trr4vxjjm5-9mj\\", "92gsx"]);
-        let lines = Message::Text(text.to_owned()).lines(Some(24));
-        assert_eq!(lines, ["annotate pod", "    web-trr4vxjjm5-9mj92gsx"]);
     }
 }

@@ -10,8 +10,9 @@ use ordereddeployment_preview::{Action, Counts, Deleted, End, Step};
 
 use super::forecast::{GUARANTEE, Plan};
 use crate::client::quoted;
+use crate::terminal::escape::escaped;
 use crate::terminal::style::Paint;
-use crate::terminal::table::{Align, Dropped, REASON, Table, shortened, text_of, wrapped, wrapped_command};
+use crate::terminal::table::{Align, Dropped, REASON, Table, shortened, text_of, wrapped};
 use crate::view::declared;
 use crate::view::phase::side;
 use crate::view::pod::pods_in_words;
@@ -86,8 +87,7 @@ fn examples(plan: &Plan, drawing: Drawing<'_>) -> Vec<String> {
     let mut lines = wrapped("No rollout is running. Preview a change with:", drawing.width, "");
     for change in commands {
         let command = format!("{INDENT}kubectl ordered plan {name} {change}{flags}");
-        let command = wrapped_command(&command, drawing.width);
-        lines.extend(command.iter().map(|line| drawing.style.paint(Paint::Title, line)));
+        lines.push(drawing.style.paint(Paint::Title, &escaped(&command)));
     }
     lines
 }

@@ -53,12 +53,11 @@ pub(super) fn barrier(
     }
     let BarrierPlace { at, side, declared } = lined_up.points.first().cloned()?;
     let place = lined_up.places.get(at)?;
-    let found = declared.as_ref().and_then(|label| declared::find(spec, label));
     Some(Barrier {
         uid: Arc::clone(&place.uid),
         pod: place.name.clone(),
         side,
-        waits_for: found.map(|(point, group)| declared::waits_for(point, group, spec.replicas)),
+        waits_for: declared.as_ref().and_then(|label| declared::label_waits_for(spec, label)),
         declared,
         reached: false,
         rolling: lined_up.rolls,

@@ -10,6 +10,7 @@ use crate::view::age::span;
 use crate::view::overview::{Lifecycle, Overview};
 use crate::view::pause_points::left;
 use crate::view::phase::{Phase, rolled_back, side, suspended};
+use crate::view::pod::pods_in_words;
 
 /// The mark of the phase, its name in words, and its colour.
 pub(crate) fn headline(overview: &Overview, style: Style) -> (&'static str, String, Paint) {
@@ -148,10 +149,11 @@ fn progress_back(aborted: &Aborted, overview: &Overview) -> String {
     };
     let ready = pods(aborted.to).filter(|pod| pod.ready).count();
     let (left, desired) = (pods(aborted.revision).count(), overview.desired);
-    let plural = if left == 1 { "" } else { "s" };
     format!(
-        "{ready} of {desired} pods of revision {} are ready, {left} pod{plural} of revision {} left",
-        aborted.to, aborted.revision
+        "{ready} of {desired} pods of revision {} are ready, {} of revision {} left",
+        aborted.to,
+        pods_in_words(left),
+        aborted.revision
     )
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ordereddeployment_api::template_hash;
 use serde_json::{Value, json};
 
-use super::{old, tree};
+use super::{narrow, old, tree};
 use crate::terminal::style::Style;
 use crate::testing::{
     PLAIN, Pod, aborted, at_declared, at_revision, condition, observed_state, paused_before, pod,
@@ -119,17 +119,10 @@ fn without_access_to_nodes_a_note_says_that_node_rules_are_ignored() {
 
 #[test]
 fn a_pause_point_on_narrow_terminals_and_without_unicode() {
-    let overview = Overview::of(&paused_at_point(), "node.usage");
-    let drawn = |width| render(&overview, Drawing { width: Some(width), flags: " -n shop", ..PLAIN });
-    let ascii = render(&overview, Drawing { style: Style::default(), ..PLAIN });
-    for width in [120, 100, 80, 60] {
-        // A command is not wrapped, so that it can be copied.
-        let lines = drawn(width);
-        let texts = lines.lines().filter(|line| !line.contains("resume with: "));
-        let widest = texts.map(|line| line.chars().count()).max().unwrap();
-        assert!(widest <= width, "{widest} > {width}:\n{lines}");
-    }
-    insta::assert_snapshot!(format!("{}\n{}\n{ascii}", drawn(80), drawn(60)));
+    let state = paused_at_point();
+    let ascii = render(&Overview::of(&state, "node.usage"), Drawing { style: Style::default(), ..PLAIN });
+    let [_, _, eighty, sixty] = [120, 100, 80, 60].map(|width| narrow(&state, width));
+    insta::assert_snapshot!(format!("{eighty}\n{sixty}\n{ascii}"));
 }
 
 /// With these declared pause points.
@@ -198,11 +191,8 @@ fn a_long_declared_pause_point_fits_on_narrow_terminals() {
     let mut status = at_revision(2);
     status["rollout"]["points"] = json!([{"id": "hybrid@2", "limit": 3, "replicas": 5}]);
     let state = declaring(observed_state(5, "web:2", &status, &pods), &points);
-    let overview = Overview::of(&state, "node.usage");
     for width in [120, 100, 80, 60] {
-        let text = render(&overview, Drawing { width: Some(width), flags: " -n shop", ..PLAIN });
-        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
-        assert!(widest <= width, "{widest} > {width}:\n{text}");
+        let text = narrow(&state, width);
         assert!(text.contains("pause point hybrid"), "{text}");
     }
 }
