@@ -28,7 +28,7 @@ const NO_SPACE: u8 = 6;
 const ANY_FILE: &str = " file";
 
 /// Finds the names of a kind.
-type Names = Arc<dyn Fn(Resource) -> Vec<String> + Send + Sync>;
+pub(crate) type Names = Arc<dyn Fn(Resource) -> Vec<String> + Send + Sync>;
 
 /// The name of the program, and these words.
 fn line(words: &[String]) -> Vec<OsString> {
@@ -39,16 +39,16 @@ fn line(words: &[String]) -> Vec<OsString> {
 /// is the one after `kubectl ordered`.
 pub(crate) fn print(definition: &Command, words: &[String]) {
     let (known, before) = (definition.clone(), words.to_vec());
-    let names = move |resource| from_cluster(&known, &before, resource);
-    let (lines, directive) = answer(definition, words, Arc::new(names));
+    let names: Names = Arc::new(move |resource| from_cluster(&known, &before, resource));
+    let (lines, directive) = answer(definition, words, &names);
     let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
     // A failure to print cannot be reported anywhere.
     let _ = crate::terminal::escape::print(format_args!("{text}:{directive}\n"));
 }
 
 /// The candidates for the last word, and the directive.
-pub(crate) fn answer(definition: &Command, words: &[String], names: Names) -> (Vec<String>, u8) {
-    let mut definition = with_names(definition.clone(), &names);
+pub(crate) fn answer(definition: &Command, words: &[String], names: &Names) -> (Vec<String>, u8) {
+    let mut definition = with_names(definition.clone(), names);
     let found = complete(&mut definition, line(words), words.len(), None).unwrap_or_default();
     let found: Vec<_> = found.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect();
     if found.iter().any(|one| one == ANY_FILE) {

@@ -76,7 +76,8 @@ proptest! {
             prop_assert!(!error.render().to_string().is_empty());
         }
         drop(super::to_complete(&line));
-        drop(crate::complete::answer(&command(), &words, std::sync::Arc::new(|_| Vec::new())));
+        let none: crate::complete::Names = std::sync::Arc::new(|_| Vec::new());
+        drop(crate::complete::answer(&command(), &words, &none));
     }
 }
 

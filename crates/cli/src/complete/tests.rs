@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::cluster::{self, Resource};
-use super::{FILES, NO_FILES, NO_SPACE, answer, offered, parsed};
+use super::{FILES, NO_FILES, NO_SPACE, Names, answer, offered, parsed};
 use crate::testing::condition;
 use crate::testing::fixture::Fixture;
 
@@ -11,11 +11,11 @@ fn words(line: &str) -> Vec<String> {
 
 /// The candidates of a line, and the directive. Each name from the cluster is that of its kind.
 fn at(line: &str) -> (String, u8) {
-    let names = |resource| match resource {
+    let names: Names = Arc::new(|resource| match resource {
         Resource::Containers => vec!["containers=".to_owned()],
         other => vec![format!("{other:?}").to_lowercase()],
-    };
-    let (found, directive) = answer(&crate::command(), &words(line), Arc::new(names));
+    });
+    let (found, directive) = answer(&crate::command(), &words(line), &names);
     (found.join(" "), directive)
 }
 

@@ -33,8 +33,8 @@ impl Style {
     /// Colours on a terminal or with `CLICOLOR_FORCE`, and not with `NO_COLOR`; Unicode in UTF-8 locales.
     pub(crate) fn of_stdout() -> Self {
         let variables = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
-        let locale = variables.map(|value| value.to_string_lossy().to_ascii_lowercase());
-        let locale = locale.into_iter().find(|value| !value.is_empty()).unwrap_or_default();
+        let mut locales = variables.map(|value| value.to_string_lossy().to_ascii_lowercase());
+        let locale = locales.find(|value| !value.is_empty()).unwrap_or_default();
         Self {
             color: AutoStream::choice(&std::io::stdout()) != ColorChoice::Never,
             unicode: locale.contains("utf-8") || locale.contains("utf8"),

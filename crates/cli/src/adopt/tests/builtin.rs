@@ -53,7 +53,7 @@ async fn adopt(client: &Client, kind: Kind, object: &DynamicObject, owner: &Dyna
 /// Whether the object is patched.
 async fn patch(client: &Client, kind: Kind, object: &DynamicObject, patch: Value) -> bool {
     let api = kind.api(client, "default");
-    api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await.is_ok()
+    api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await.is_ok()
 }
 
 async fn replica_set(client: &Client, set: &DynamicObject, pods: &[DynamicObject]) {
