@@ -185,23 +185,11 @@ impl PodView {
     /// What decisions read of the pod. If no OrderedReplicaSet is its controller, `set` is empty.
     #[must_use]
     pub fn pod(&self) -> Pod {
-        self.read().0
+        self.read_in(Family::Ordered).0
     }
 
-    /// The annotations that count as absent because their values are malformed or their keys unknown.
-    #[must_use]
-    pub fn malformed(&self) -> Vec<MalformedAnnotation> {
-        self.read().1
-    }
-
-    /// What decisions read of the pod, and the annotations that count as absent because their values are
-    /// malformed or their keys unknown.
-    #[must_use]
-    pub fn read(&self) -> (Pod, Vec<MalformedAnnotation>) {
-        self.read_in(Family::Ordered)
-    }
-
-    /// [`Self::read`], for the pod of a set of this family.
+    /// What decisions read of the pod of a set of this family, and the annotations that count as absent
+    /// because their values are malformed or their keys unknown.
     #[must_use]
     pub fn read_in(&self, family: Family) -> (Pod, Vec<MalformedAnnotation>) {
         let Annotations { priority, cost, point, malformed } = self.annotations();

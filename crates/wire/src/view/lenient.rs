@@ -87,18 +87,6 @@ impl<'de, T: Shape> Visitor<'de> for Reader<T> {
         Ok(T::default())
     }
 
-    fn visit_none<E: Error>(self) -> Result<T, E> {
-        Ok(T::default())
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        read(deserializer)
-    }
-
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        read(deserializer)
-    }
-
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<T, A::Error> {
         T::list(list)
     }
@@ -123,12 +111,6 @@ impl Shape for Option<String> {
 impl Shape for Option<Arc<str>> {
     fn text(text: &str) -> Self {
         Some(text.into())
-    }
-}
-
-impl Shape for bool {
-    fn truth(truth: bool) -> Self {
-        truth
     }
 }
 

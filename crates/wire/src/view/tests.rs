@@ -8,7 +8,7 @@ use ordereddeployment_sorter::Phase;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{MalformedAnnotation, NodeView, PodView, set};
+use super::{Family, MalformedAnnotation, NodeView, PodView, set};
 use ordereddeployment_planner::{Malformed, Point};
 
 /// The malformed values, by key.
@@ -22,6 +22,10 @@ fn values_of(malformed: &[MalformedAnnotation]) -> Vec<(&'static str, &str)> {
 
 fn view(object: Value) -> PodView {
     serde_json::from_value(object).unwrap()
+}
+
+fn malformed_of(view: &PodView) -> Vec<MalformedAnnotation> {
+    view.read_in(Family::Ordered).1
 }
 
 fn pod(annotations: &[(&str, &str)]) -> PodView {
@@ -142,7 +146,11 @@ fn an_unschedulable_pod_has_its_message() {
     let unscheduled = |type_: &str, status: &str| {
         let condition = json!({"type": type_, "status": status, "message": "0/6 nodes are available"});
         let view = view(json!({"status": {"conditions": [condition]}}));
-        view.pod().unscheduled
+        let unscheduled = view.pod().unscheduled;
+        // Messages of others are not kept.
+        let is_kept = view.status.conditions.iter().flatten().any(|kept| kept.message.is_some());
+        assert_eq!(is_kept, unscheduled.is_some());
+        unscheduled
     };
     assert_eq!(unscheduled("PodScheduled", "False").as_deref(), Some("0/6 nodes are available"));
     assert_eq!(unscheduled("PodScheduled", "True"), None);
@@ -212,21 +220,21 @@ fn a_duration_needs_a_point_and_a_malformed_one_differs_from_none() {
 
 #[test]
 fn a_long_malformed_value_is_truncated() {
-    let malformed = pod(&[(annotation::PAUSE_POINT, &"é".repeat(100_000))]).malformed();
+    let malformed = malformed_of(&pod(&[(annotation::PAUSE_POINT, &"é".repeat(100_000))]));
     assert_eq!(values_of(&malformed), [(annotation::PAUSE_POINT, &*"é".repeat(64))]);
 }
 
 #[test]
 fn every_malformed_value_is_named_once() {
-    let malformed = pod(&[
+    let view = pod(&[
         (annotation::DELETE_PRIORITY, "high"),
         (annotation::DELETE_PRIORITY_ALIAS, "3"),
         (annotation::POD_DELETION_COST, "1.5"),
         (annotation::PAUSE_POINT, "yes"),
         (annotation::PAUSE_DURATION, "0s"),
         ("example.com/other", "high"),
-    ])
-    .malformed();
+    ]);
+    let malformed = malformed_of(&view);
     assert_eq!(
         values_of(&malformed),
         [
@@ -241,7 +249,7 @@ fn every_malformed_value_is_named_once() {
 #[test]
 fn an_unknown_key_of_the_group_is_named_with_the_nearest_known_one() {
     let said = |key: &str| -> Vec<String> {
-        pod(&[(key, "before")]).malformed().iter().map(ToString::to_string).collect()
+        malformed_of(&pod(&[(key, "before")])).iter().map(ToString::to_string).collect()
     };
     for (key, known) in [
         ("ordereddeployment.io/pausepoint", annotation::PAUSE_POINT),
@@ -259,7 +267,7 @@ fn an_unknown_key_of_the_group_is_named_with_the_nearest_known_one() {
         assert_eq!(said(key), [format!("the annotation {key} is unknown and has no effect")]);
     }
     for key in annotation::OF_GROUP {
-        let known = pod(&[(key, "")]).malformed();
+        let known = malformed_of(&pod(&[(key, "")]));
         assert!(!known.iter().any(|one| matches!(one, MalformedAnnotation::Key(_))), "{known:?}");
     }
     for key in
@@ -273,9 +281,9 @@ fn an_unknown_key_of_the_group_is_named_with_the_nearest_known_one() {
 fn an_object_with_many_unknown_keys_takes_little_memory() {
     let keys: Vec<String> = (0..1000).map(|index| format!("ordereddeployment.io/x{index}")).collect();
     let given: Vec<(&str, &str)> = keys.iter().map(|key| (key.as_str(), "1")).collect();
-    assert_eq!(pod(&given).malformed().len(), 5);
+    assert_eq!(malformed_of(&pod(&given)).len(), 5);
     // Without one, nothing is allocated.
-    assert_eq!(pod(&[(annotation::DELETE_PRIORITY, "1"), ("z", "1")]).malformed().capacity(), 0);
+    assert_eq!(malformed_of(&pod(&[(annotation::DELETE_PRIORITY, "1"), ("z", "1")])).capacity(), 0);
 }
 
 #[test]
@@ -374,8 +382,7 @@ fn annotation_value() -> impl Strategy<Value = String> {
     let odd = "before|after|true|10m|1h-30m|5|-0|-008|+1|00|1e3|0x10|2147483647|2147483648|-2147483648|-| |\n|\
         \u{0}|٣|３|²|.|s|";
     let piece = prop_oneof![
-        prop::sample::select(odd.split('|').collect::<Vec<_>>())
-        .prop_map(str::to_owned),
+        prop::sample::select(odd.split('|').collect::<Vec<_>>()).prop_map(str::to_owned),
         any::<String>(),
         any::<char>().prop_map(|c| c.to_string().repeat(256 * 1024 / c.len_utf8())),
     ];
@@ -400,12 +407,12 @@ proptest! {
         let given: Vec<(&str, &str)> =
             keys.iter().zip(&values).filter_map(|(key, value)| Some((*key, value.as_deref()?))).collect();
         let view = pod(&given);
-        let malformed = view.malformed();
+        let malformed = malformed_of(&view);
         let named = values_of(&malformed);
         let kept: Vec<_> =
             given.iter().copied().filter(|(key, _)| named.iter().all(|(other, _)| other != key)).collect();
         let (all, sound) = (view.pod(), pod(&kept).pod());
-        prop_assert!(pod(&kept).malformed().is_empty());
+        prop_assert!(malformed_of(&pod(&kept)).is_empty());
         prop_assert_eq!((all.facts.priority, all.facts.cost), (sound.facts.priority, sound.facts.cost));
         let is_named = |key: &str| named.iter().any(|(other, _)| *other == key);
         match all.point {
