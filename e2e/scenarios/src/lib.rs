@@ -19,7 +19,6 @@ mod setting;
 mod steps;
 mod test_cluster;
 mod waiting;
-mod webhook;
 
 pub use helm::{Helm, top};
 pub use history::History;
@@ -35,7 +34,6 @@ pub use setting::Setting;
 pub use steps::is_held_with;
 pub use test_cluster::{Server, TestCluster, condition_of, image_of, is_complete};
 pub use waiting::{is_ready, node_of};
-pub use webhook::{Hook, Verdict, Webhook};
 
 /// The value of a mutex, also after a panic of another thread.
 pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

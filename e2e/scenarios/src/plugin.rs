@@ -75,8 +75,10 @@ impl Plugin {
 
     /// Runs it with this standard input.
     pub async fn run_with(&self, arguments: &[&str], input: &str) -> Result<Printed> {
-        let all = [&["ordered"], arguments, &["--namespace", &self.namespace]].concat();
-        self.plain(&all, input).await
+        // `convert` uses no server and has no flags for one.
+        let space: &[&str] =
+            if arguments.first() == Some(&"convert") { &[] } else { &["--namespace", &self.namespace] };
+        self.plain(&[&["ordered"], arguments, space].concat(), input).await
     }
 
     /// Runs kubectl with exactly these arguments and no namespace.
@@ -86,9 +88,14 @@ impl Plugin {
 
     /// The output of a command that must succeed.
     pub async fn ok(&self, arguments: &[&str]) -> Result<String> {
-        let printed = self.run(arguments).await?;
+        Ok(self.ok_with(arguments, "").await?.out)
+    }
+
+    /// What a command prints that must succeed with this standard input.
+    pub async fn ok_with(&self, arguments: &[&str], input: &str) -> Result<Printed> {
+        let printed = self.run_with(arguments, input).await?;
         ensure!(printed.code == 0, "kubectl ordered {}: {printed:?}", arguments.join(" "));
-        Ok(printed.out)
+        Ok(printed)
     }
 
     /// The standard error of a command that must fail with this code and print nothing else.

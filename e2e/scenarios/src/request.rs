@@ -85,8 +85,6 @@ impl From<Record> for Request {
 pub struct Deletion {
     /// Name of the pod; `*` for a collection.
     pub pod: String,
-    /// The authenticated user, if the server distinguishes users.
-    pub user: Option<String>,
     /// The `User-Agent` of the client.
     pub user_agent: String,
     /// Whether the request was an eviction.
@@ -128,7 +126,6 @@ impl Deletion {
         };
         Some(Self {
             pod: request.name.clone().unwrap_or_else(|| "*".to_owned()),
-            user: request.user.clone(),
             user_agent: request.user_agent.clone(),
             evicted,
             uid: precondition("uid"),

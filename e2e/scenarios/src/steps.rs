@@ -20,7 +20,15 @@ impl TestCluster {
     /// Applies `web` with these fields of the spec. The defaults are six replicas of `web:1` and a maximum of
     /// one surge pod and one unavailable pod.
     pub async fn apply(&self, spec: &Value) -> Result<()> {
-        self.kubectl.run_with(&["apply", "-f", "-"], &manifest(spec).to_string()).await.map(drop)
+        let web = manifest("ordereddeployment.io/v1alpha1", "OrderedDeployment", spec);
+        self.kubectl.run_with(&["apply", "-f", "-"], &web.to_string()).await.map(drop)
+    }
+
+    /// Applies a plain Deployment `web` with the same defaults, and waits for its pods.
+    pub async fn apply_plain(&self, spec: &Value) -> Result<()> {
+        let web = manifest("apps/v1", "Deployment", spec).to_string();
+        self.kubectl.run_with(&["apply", "-f", "-"], &web).await?;
+        self.kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.map(drop)
     }
 
     /// Applies `web` and waits until it is complete. Returns the names of the pods, in random order, since
@@ -86,15 +94,13 @@ impl TestCluster {
         self.kubectl.run(&["delete", "pod", pod, "--wait=false"]).await.map(drop)
     }
 
-    async fn patch_pod_status(&self, pod: &str, status: &Value) -> Result<()> {
-        let patch = json!({"status": status}).to_string();
-        self.kubectl.run(&["patch", "pod", pod, "--subresource=status", "-p", &patch]).await.map(drop)
-    }
-
     /// Sets a pod ready or not ready, as its kubelet would.
     pub async fn set_ready(&self, pod: &str, ready: bool) -> Result<()> {
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let status = if ready { "True" } else { "False" };
-        self.patch_pod_status(pod, &json!({"conditions": [pod_condition("Ready", status, "")]})).await
+        let condition = json!({"type": "Ready", "status": status, "lastTransitionTime": now});
+        let patch = json!({"status": {"conditions": [condition]}}).to_string();
+        self.kubectl.run(&["patch", "pod", pod, "--subresource=status", "-p", &patch]).await.map(drop)
     }
 
     /// Whether this user may do that with that resource, such as `pods/binding`, in the namespace.
@@ -155,40 +161,6 @@ impl TestCluster {
         self.until_object(api, "pods", "counted", counted).await.map(drop)
     }
 
-    /// Sets a pod failed, as a kubelet that evicts it or preempts it for a critical pod.
-    pub async fn fail(&self, pod: &str, reason: &str) -> Result<()> {
-        let status = json!({
-            "phase": "Failed", "reason": reason, "message": "The node was low on resource: memory.",
-            "conditions": [
-                pod_condition("DisruptionTarget", "True", "TerminationByKubelet"),
-                pod_condition("Ready", "False", "PodFailed"),
-                pod_condition("ContainersReady", "False", "PodFailed"),
-            ],
-        });
-        self.patch_pod_status(pod, &status).await
-    }
-
-    /// Sets a pod running and ready on a server without kubelets.
-    pub async fn set_running(&self, pod: &str) -> Result<()> {
-        let status = json!({"phase": "Running", "conditions": [pod_condition("Ready", "True", "")]});
-        self.patch_pod_status(pod, &status).await
-    }
-
-    /// Runs `kubectl ordered`. Returns the output; the error contains stderr if the exit code is not 0.
-    pub async fn ordered(&self, arguments: &[&str]) -> Result<String> {
-        self.ordered_with(arguments, "").await.map(|(out, _)| out)
-    }
-
-    /// Runs it with this standard input. Returns standard output and standard error.
-    pub async fn ordered_with(&self, arguments: &[&str], input: &str) -> Result<(String, String)> {
-        // `convert` uses no server and has no flags for one.
-        let space: &[&str] =
-            if arguments.first() == Some(&"convert") { &[] } else { &["--namespace", &self.namespace] };
-        let printed = self.plugin()?.plain(&[&["ordered"], arguments, space].concat(), input).await?;
-        ensure!(printed.code == 0, "kubectl ordered {}: {printed:?}", arguments.join(" "));
-        Ok((printed.out, printed.err))
-    }
-
     /// Resumes the pause of `web` by its ID.
     pub async fn resume(&self) -> Result<()> {
         let status = self.deployments().get("web").await?.status.unwrap_or_default();
@@ -246,7 +218,7 @@ impl TestCluster {
 }
 
 /// The manifest of `web` for [`TestCluster::apply`].
-fn manifest(spec: &Value) -> Value {
+fn manifest(version: &str, kind: &str, spec: &Value) -> Value {
     let mut whole = json!({
         "replicas": 6,
         "selector": {"matchLabels": {"app": "web"}},
@@ -259,15 +231,7 @@ fn manifest(spec: &Value) -> Value {
     for (key, value) in spec.as_object().into_iter().flatten() {
         whole[key] = value.clone();
     }
-    json!({
-        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
-        "metadata": {"name": "web"}, "spec": whole,
-    })
-}
-
-fn pod_condition(type_: &str, status: &str, reason: &str) -> Value {
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    json!({"type": type_, "status": status, "reason": reason, "lastTransitionTime": now})
+    json!({"apiVersion": version, "kind": kind, "metadata": {"name": "web"}, "spec": whole})
 }
 
 /// Whether the object is held with this number of updated and of available pods.

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{Event, Namespace, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams};
 use kube::{Client, Resource, ResourceExt};
 use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{Condition, ConditionStatus, OrderedDeployment, OrderedReplicaSet};
@@ -203,17 +203,6 @@ impl TestCluster {
         Manager::exactly(&self.kubeconfig, arguments, variables)
     }
 
-    /// Starts these Kubernetes controllers next to the sandbox, from the binaries of a real server. On a real
-    /// server they already run.
-    pub fn start_built_in(&self, controllers: &str) -> Result<Option<BuiltIn>> {
-        // The sandbox does not support protobuf here.
-        let arguments = ["--kube-api-content-type=application/json"];
-        match &*self.backend {
-            Backend::Sandbox(_) => BuiltIn::start(&self.straight, controllers, &arguments).map(Some),
-            Backend::Real(_) => Ok(None),
-        }
-    }
-
     /// Starts these Kubernetes controllers of a real server in a process of their own, with these additional
     /// arguments. [`Setting::built_in_controllers`] must not include them.
     pub fn start_built_in_apart(&self, controllers: &str, arguments: &[&str]) -> Result<BuiltIn> {
@@ -262,13 +251,6 @@ impl TestCluster {
     pub async fn deletions(&self) -> Result<Vec<Deletion>> {
         let mut requests = self.requests().await?;
         requests.retain(|request| request.namespace.as_deref() == Some(&self.namespace));
-        for request in &mut requests {
-            if let (Some("eviction"), None, Some(pod)) =
-                (request.subresource.as_deref(), &request.body, &request.name)
-            {
-                request.body = self.proxy.rules().eviction(pod);
-            }
-        }
         Ok(requests.iter().filter_map(Deletion::of).collect())
     }
 
@@ -295,6 +277,15 @@ impl TestCluster {
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     {
         Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// The objects of this version and kind, such as `apps/v1` and `Deployment`, in the namespace of the
+    /// scenario.
+    #[must_use]
+    pub fn objects(&self, version: &str, kind: &str) -> Api<DynamicObject> {
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
     }
 
     /// The OrderedReplicaSets in the namespace of the scenario.
@@ -325,12 +316,6 @@ impl TestCluster {
     /// The UIDs of [`Self::pods`].
     pub async fn uids(&self) -> Result<BTreeSet<String>> {
         Ok(self.pods().await?.iter().filter_map(ResourceExt::uid).collect())
-    }
-
-    /// The reasons of the events so far, one entry per event.
-    pub async fn event_reasons(&self) -> Result<Vec<String>> {
-        let events = self.api::<Event>().list(&ListParams::default()).await?;
-        Ok(events.items.into_iter().filter_map(|event| event.reason).collect())
     }
 
     /// Waits until the object `name` satisfies `wanted`. The error contains its state.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use scenarios::proxy::{Passage, Passed};
+use scenarios::proxy::Passage;
 use serde_json::Value;
 
 use super::Run;
@@ -24,10 +24,10 @@ impl Run<'_> {
         self.contender.create(&self.test_cluster, NAME, PODS, Bounds::STRICT).await?;
         observer.until_created(PODS).await?;
         self.contender.until_reported(&self.test_cluster, NAME, PODS).await?;
-        rules.start_timeline();
+        let before = rules.passed().len();
         self.contender.roll_out(&self.test_cluster, NAME).await?;
         observer.until_replaced(PODS).await?;
-        let ready = ready_to_delete(&rules.stop_timeline())?;
+        let ready = ready_to_delete(&rules.passed()[before..])?;
         ensure!(ready.len() == PODS, "{} of {PODS} updated pods were followed by a DELETE", ready.len());
         manager.kill().await?;
         Ok(Outcome::Kept(Values::from([
@@ -43,8 +43,8 @@ fn ready_to_delete(passages: &[Passage]) -> Result<Vec<Duration>> {
     let mut known = BTreeSet::new();
     let (mut waiting, mut times): (Option<Instant>, Vec<Duration>) = (None, Vec::new());
     for passage in passages.iter().filter(|passage| passage.plural == "pods") {
-        match &passage.passed {
-            Passed::Event(line) => {
+        match &passage.event {
+            Some(line) => {
                 let event: Value = serde_json::from_slice(line).context("a watch speaks no JSON")?;
                 let conditions = event.pointer("/object/status/conditions").and_then(Value::as_array);
                 let is_ready = conditions
@@ -59,8 +59,8 @@ fn ready_to_delete(passages: &[Passage]) -> Result<Vec<Duration>> {
                     waiting = Some(passage.at);
                 }
             }
-            Passed::Request(verb) => {
-                if let Some(begin) = waiting.take_if(|_| *verb == "delete") {
+            None => {
+                if let Some(begin) = waiting.take_if(|_| passage.verb == "delete") {
                     times.push(passage.at.duration_since(begin));
                 }
             }
@@ -83,35 +83,36 @@ fn percentile(times: &[Duration], percent: usize) -> Result<f64> {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use scenarios::proxy::{Passage, Passed};
+    use scenarios::proxy::Passage;
     use serde_json::json;
 
     use super::{percentile, ready_to_delete};
 
-    fn at(begin: Instant, ms: u64, plural: &str, passed: Passed) -> Passage {
-        Passage { at: begin + Duration::from_millis(ms), plural: plural.to_owned(), passed }
+    fn at(begin: Instant, ms: u64, plural: &str, verb: &'static str) -> Passage {
+        Passage { at: begin + Duration::from_millis(ms), verb, plural: plural.to_owned(), event: None }
     }
 
-    fn ready(name: &str, revision: &str, status: &str) -> Passed {
+    fn ready(begin: Instant, ms: u64, name: &str, revision: &str, status: &str) -> Passage {
         let object = json!({
             "metadata": {"name": name, "labels": {"revision": revision}},
             "status": {"conditions": [{"type": "Ready", "status": status}]},
         });
-        Passed::Event(json!({"type": "MODIFIED", "object": object}).to_string().into())
+        let event = json!({"type": "MODIFIED", "object": object}).to_string();
+        Passage { event: Some(event.into()), ..at(begin, ms, "pods", "watch") }
     }
 
     #[test]
     fn a_sample_begins_with_the_first_event_that_shows_a_pod_ready() {
         let begin = Instant::now();
         let passages = [
-            at(begin, 0, "pods", ready("a", "1", "True")),
-            at(begin, 1, "pods", Passed::Request("delete")),
-            at(begin, 10, "pods", ready("b", "2", "False")),
-            at(begin, 12, "pods", ready("b", "2", "True")),
-            at(begin, 13, "pods", ready("b", "2", "True")),
-            at(begin, 14, "events", Passed::Request("create")),
-            at(begin, 17, "pods", Passed::Request("delete")),
-            at(begin, 18, "pods", Passed::Request("delete")),
+            ready(begin, 0, "a", "1", "True"),
+            at(begin, 1, "pods", "delete"),
+            ready(begin, 10, "b", "2", "False"),
+            ready(begin, 12, "b", "2", "True"),
+            ready(begin, 13, "b", "2", "True"),
+            at(begin, 14, "events", "create"),
+            at(begin, 17, "pods", "delete"),
+            at(begin, 18, "pods", "delete"),
         ];
         assert_eq!(ready_to_delete(&passages).unwrap(), [Duration::from_millis(5)]);
     }

@@ -31,9 +31,6 @@ pub(super) fn refusal(code: u16) -> Answer {
         401 => "Unauthorized",
         403 => "Forbidden",
         409 => "Conflict",
-        429 => "TooManyRequests",
-        503 => "ServiceUnavailable",
-        504 => "Timeout",
         _ => "InternalError",
     };
     let status = json!({

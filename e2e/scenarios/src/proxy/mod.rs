@@ -1,20 +1,18 @@
 //! A proxy in front of an API server, the same for the sandbox and for a real server: it delays watches,
-//! holds requests, rejects them, drops responses and closes connections.
+//! rejects requests, drops responses, and closes or stalls connections.
 //!
 //! It listens on loopback with plain HTTP and requires its own token. Upstream it is the user of the given
 //! kubeconfig. It never changes what it forwards.
 
 mod answer;
 mod half_open;
-mod matching;
+mod request;
 mod rules;
 mod stream;
-mod timeline;
-mod trap;
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use http::header::{AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING};
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -27,12 +25,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use answer::{Answer, Broken, refusal};
-use matching::RequestInfo;
-pub use matching::RequestMatcher;
+use request::RequestInfo;
 use rules::RequestFault;
-pub use rules::{Rules, Written};
-pub use timeline::{Passage, Passed};
-pub use trap::{Moment, Trap};
+pub use rules::{Moment, Passage, Rules, Trap};
 
 use crate::kubeconfig::{self, Access};
 
@@ -113,8 +108,8 @@ impl Front {
             return Ok(refusal(401));
         }
         let info = RequestInfo::of(&request);
-        self.rules.arrives(&info);
-        let loses = match self.rules.request_fault(&info).await {
+        self.rules.passes(&info, None);
+        let loses = match self.rules.request_fault(&info) {
             RequestFault::Response(code) => return Ok(refusal(code)),
             RequestFault::Reset => true,
             RequestFault::None => false,
@@ -128,7 +123,7 @@ impl Front {
         let (mut parts, body) = response.into_parts();
         parts.headers.remove(CONNECTION);
         parts.headers.remove(TRANSFER_ENCODING);
-        let body = if info.is_watch() && parts.status.is_success() {
+        let body = if info.verb == "watch" && parts.status.is_success() {
             stream::lines(body, self.rules, info)
         } else {
             body.map_err(|_| Broken).boxed_unsync()
@@ -142,24 +137,17 @@ impl Front {
         for header in [AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING] {
             parts.headers.remove(header);
         }
-        let path = parts.uri.path().to_owned();
-        let request = Request::from_parts(parts, Body::from(body.to_vec()));
+        let request = Request::from_parts(parts, Body::from(body));
         let (front, info) = (self.clone(), info.clone());
         // A separate task: a complete request reaches the server even if its client gives up.
         let sent = tokio::spawn(async move {
-            let mut stopped_write = front.rules.stopped_write(&info);
-            if let Some(stopped) =
-                stopped_write.take_if(|stopped_write| stopped_write.moment == Moment::BeforeRequest)
-            {
-                ensure!(stopped.goes_on().await, "dropped");
+            let mut stopped = front.rules.stopped_write(&info);
+            if let Some((_, go)) = stopped.take_if(|(moment, _)| *moment == Moment::BeforeRequest) {
+                go.await.context("dropped")?;
             }
-            front.rules.passes(&path, &body);
-            front.rules.forwards(&info);
             let response = front.upstream.send(request).await?;
-            if let Some(stopped) =
-                stopped_write.take_if(|stopped_write| stopped_write.moment == Moment::BeforeResponse)
-            {
-                ensure!(stopped.goes_on().await, "dropped");
+            if let Some((_, go)) = stopped.take_if(|(moment, _)| *moment == Moment::BeforeResponse) {
+                go.await.context("dropped")?;
             }
             Ok(response)
         });

@@ -5,12 +5,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
-use super::matching::{RequestInfo, RequestMatcher};
-use super::timeline::{Passage, Passed, Timeline};
-use super::trap::{self, Moment, PendingTrap, StoppedWrite, Trap};
+use super::request::{Kind, RequestInfo, counts};
 use crate::lock;
 
 /// How a request fails, in the words of the fault campaign.
@@ -25,20 +22,73 @@ pub(super) enum RequestFault {
 
 #[derive(Debug)]
 struct Fault {
-    matching: RequestMatcher,
+    kind: Kind,
     effect: RequestFault,
     times: usize,
 }
 
-/// A write that the proxy forwarded, other than of a Lease or an Event.
+/// A request or a watch event that passed the proxy.
 #[derive(Clone, Debug)]
-pub struct Written {
-    /// The time of the write.
+pub struct Passage {
+    /// When the head of the request arrived, or the event was sent to the client.
     pub at: Instant,
-    /// The verb.
+    /// The verb of the request; `watch` for an event.
     pub verb: &'static str,
     /// The resource.
     pub plural: String,
+    /// The line of the event.
+    pub event: Option<Bytes>,
+}
+
+/// When a write is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The server has not received the write.
+    BeforeRequest,
+    /// The write is in transit and is not stopped: the server may process it before or after the action of
+    /// the scenario.
+    During,
+    /// The server has responded, and the client has not received the response.
+    BeforeResponse,
+}
+
+impl Moment {
+    /// All moments.
+    pub const ALL: [Self; 3] = [Self::BeforeRequest, Self::During, Self::BeforeResponse];
+}
+
+/// A write that is stopped or will be. Dropping the trap closes its connection; a write that the server has
+/// not received is lost.
+#[derive(Debug)]
+pub struct Trap {
+    /// When the write is stopped.
+    pub moment: Moment,
+    reached: oneshot::Receiver<()>,
+    go: oneshot::Sender<()>,
+}
+
+impl Trap {
+    /// Waits until the write has reached the trap.
+    pub async fn reached(&mut self) {
+        // There is only one trap at a time, so the sender exists.
+        let _ = (&mut self.reached).await;
+    }
+
+    /// Lets the write continue.
+    pub fn release(self) {
+        // The client may have disconnected.
+        let _ = self.go.send(());
+    }
+}
+
+/// The proxy's side of a trap.
+#[derive(Debug)]
+struct PendingTrap {
+    kind: Option<Kind>,
+    left: usize,
+    moment: Moment,
+    reached: oneshot::Sender<()>,
+    go: oneshot::Receiver<()>,
 }
 
 /// The rules of one proxy. They can change at any time.
@@ -46,15 +96,12 @@ pub struct Written {
 pub struct Rules {
     delays: Mutex<BTreeMap<String, Duration>>,
     faults: Mutex<Vec<Fault>>,
-    evictions: Mutex<BTreeMap<String, Bytes>>,
-    frozen: watch::Sender<Option<RequestMatcher>>,
     cut: watch::Sender<()>,
     stalled: watch::Sender<bool>,
     /// The number of connections that clients closed while the proxy was stalled.
     given_up: watch::Sender<usize>,
     pending: Mutex<Option<PendingTrap>>,
-    written: Mutex<Vec<Written>>,
-    timeline: Timeline,
+    passed: Mutex<Vec<Passage>>,
 }
 
 impl Rules {
@@ -64,24 +111,14 @@ impl Rules {
         lock(&self.delays).insert(plural.to_owned(), delay);
     }
 
-    /// Holds matching requests and watch events until [`Self::thaw`].
-    pub fn freeze(&self, matching: RequestMatcher) {
-        self.frozen.send_replace(Some(matching));
+    /// Rejects the next `times` requests of this kind with this code. The server does not receive them.
+    pub fn refuse(&self, kind: Kind, code: u16, times: usize) {
+        lock(&self.faults).push(Fault { kind, effect: RequestFault::Response(code), times });
     }
 
-    /// Releases what [`Self::freeze`] holds.
-    pub fn thaw(&self) {
-        self.frozen.send_replace(None);
-    }
-
-    /// Rejects the next `times` matching requests with this code. The server does not receive them.
-    pub fn refuse(&self, matching: RequestMatcher, code: u16, times: usize) {
-        lock(&self.faults).push(Fault { matching, effect: RequestFault::Response(code), times });
-    }
-
-    /// Forwards the next `times` matching requests and closes their connections instead of responding.
-    pub fn lose_answers(&self, matching: RequestMatcher, times: usize) {
-        lock(&self.faults).push(Fault { matching, effect: RequestFault::Reset, times });
+    /// Forwards the next request of this kind and closes its connection instead of responding.
+    pub fn lose_answer(&self, kind: Kind) {
+        lock(&self.faults).push(Fault { kind, effect: RequestFault::Reset, times: 1 });
     }
 
     /// Closes all connections.
@@ -106,29 +143,26 @@ impl Rules {
         self.stalled.send_replace(false);
     }
 
-    /// Stops the `nth` matching write from now on, other than of Leases and Events. There is one trap at a
-    /// time: a new one replaces the previous one.
-    pub fn trap(&self, matching: RequestMatcher, nth: usize, moment: Moment) -> Trap {
-        let (trap, pending) = trap::set(matching, nth, moment);
-        *lock(&self.pending) = Some(pending);
-        trap
+    /// Stops the `nth` write from now on of this kind, or of any one, other than of Leases and Events. There
+    /// is one trap at a time: a new one replaces the previous one.
+    pub fn trap(&self, kind: Option<Kind>, nth: usize, moment: Moment) -> Trap {
+        let (tell, reached) = oneshot::channel();
+        let (release, go) = oneshot::channel();
+        *lock(&self.pending) = Some(PendingTrap { kind, left: nth.max(1), moment, reached: tell, go });
+        Trap { moment, reached, go: release }
     }
 
-    /// The writes that were forwarded so far, other than of Leases and Events.
+    /// What passed so far, in order.
     #[must_use]
-    pub fn written(&self) -> Vec<Written> {
-        lock(&self.written).clone()
+    pub fn passed(&self) -> Vec<Passage> {
+        lock(&self.passed).clone()
     }
 
-    /// From now on, records what passes and when. What was recorded before is dropped.
-    pub fn start_timeline(&self) {
-        self.timeline.start();
-    }
-
-    /// Ends the record of [`Self::start_timeline`] and returns it, in order.
+    /// The writes so far, other than of Leases and Events.
     #[must_use]
-    pub fn stop_timeline(&self) -> Vec<Passage> {
-        self.timeline.stop()
+    pub fn written(&self) -> Vec<Passage> {
+        let counts = |passage: &&Passage| counts(passage.verb, &passage.plural);
+        lock(&self.passed).iter().filter(counts).cloned().collect()
     }
 
     /// The number of requested faults that have not occurred yet.
@@ -136,40 +170,29 @@ impl Rules {
         lock(&self.faults).iter().map(|fault| fault.times).sum()
     }
 
-    /// The body of the last eviction of this pod that was forwarded. Kubernetes 1.20 does not include the
-    /// bodies of evictions in its audit log.
-    pub(crate) fn eviction(&self, pod: &str) -> Option<Value> {
-        serde_json::from_slice(lock(&self.evictions).get(pod)?).ok()
+    pub(super) fn passes(&self, info: &RequestInfo, event: Option<&Bytes>) {
+        lock(&self.passed).push(Passage {
+            at: Instant::now(),
+            verb: info.verb,
+            plural: info.plural.clone(),
+            event: event.cloned(),
+        });
     }
 
-    pub(super) fn passes(&self, path: &str, body: &Bytes) {
-        if let Some(pod) = path.strip_suffix("/eviction").and_then(|path| path.rsplit('/').next()) {
-            lock(&self.evictions).insert(pod.to_owned(), body.clone());
-        }
-    }
-
-    pub(super) fn stopped_write(&self, info: &RequestInfo) -> Option<StoppedWrite> {
-        if !info.counts() {
+    /// Counts a write. If it is the one of the trap: when it is stopped, and what lets it continue.
+    pub(super) fn stopped_write(&self, info: &RequestInfo) -> Option<(Moment, oneshot::Receiver<()>)> {
+        let mut pending = lock(&self.pending);
+        let is_it = |trap: &&mut PendingTrap| {
+            counts(info.verb, &info.plural) && trap.kind.is_none_or(|kind| info.is(kind))
+        };
+        let trap = pending.as_mut().filter(is_it)?;
+        trap.left -= 1;
+        if trap.left > 0 {
             return None;
         }
-        let (reached, stopped_write) = trap::spring(&mut lock(&self.pending), info)?;
+        let PendingTrap { moment, reached, go, .. } = pending.take()?;
         // If the scenario has dropped the trap, the write is not stopped.
-        reached.send(()).is_ok().then_some(stopped_write)
-    }
-
-    pub(super) fn forwards(&self, info: &RequestInfo) {
-        if info.counts() {
-            let written = Written { at: Instant::now(), verb: info.verb, plural: info.plural.clone() };
-            lock(&self.written).push(written);
-        }
-    }
-
-    pub(super) fn arrives(&self, info: &RequestInfo) {
-        self.timeline.passes(info, || Passed::Request(info.verb));
-    }
-
-    pub(super) fn shows(&self, info: &RequestInfo, line: &Bytes) {
-        self.timeline.passes(info, || Passed::Event(line.clone()));
+        reached.send(()).is_ok().then_some((moment, go))
     }
 
     pub(super) fn gives_up(&self) {
@@ -188,20 +211,12 @@ impl Rules {
         lock(&self.delays).get(&info.plural).copied().unwrap_or_default()
     }
 
-    /// Waits while the request is frozen, then returns what to do with it.
-    pub(super) async fn request_fault(&self, info: &RequestInfo) -> RequestFault {
-        self.wait_for_thaw(info).await;
+    pub(super) fn request_fault(&self, info: &RequestInfo) -> RequestFault {
         let mut faults = lock(&self.faults);
-        let Some(fault) = faults.iter_mut().find(|fault| fault.times > 0 && fault.matching.is(info)) else {
+        let Some(fault) = faults.iter_mut().find(|fault| fault.times > 0 && info.is(fault.kind)) else {
             return RequestFault::None;
         };
         fault.times -= 1;
         fault.effect
-    }
-
-    pub(super) async fn wait_for_thaw(&self, info: &RequestInfo) {
-        let mut frozen = self.frozen.subscribe();
-        // The sender lives as long as the rules.
-        let _ = frozen.wait_for(|rule| !rule.as_ref().is_some_and(|rule| rule.is(info))).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Forwards a watch line by line: each event is sent after its delay and when no rule holds it.
+//! Forwards a watch line by line: each event is sent after its delay.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::answer::Broken;
-use super::matching::RequestInfo;
+use super::request::RequestInfo;
 use super::rules::Rules;
 
 /// The same lines with the delay.
@@ -22,8 +22,7 @@ pub(super) fn lines(body: Body, rules: Arc<Rules>, info: RequestInfo) -> UnsyncB
     let frames = stream::unfold((receiver, rules, info), |(mut receiver, rules, info)| async move {
         let (due, line) = receiver.recv().await?;
         tokio::time::sleep_until(due).await;
-        rules.wait_for_thaw(&info).await;
-        rules.shows(&info, &line);
+        rules.passes(&info, Some(&line));
         Some((Ok(Frame::data(line)), (receiver, rules, info)))
     });
     StreamBody::new(frames).boxed_unsync()

@@ -180,14 +180,10 @@ impl ControlPlane {
         let wanted = TokenRequest::default();
         let made = accounts.create_token_request(name, &PostParams::default(), &wanted).await;
         let made = made.with_context(|| format!("cannot get a token of {namespace}/{name}"))?;
-        self.kubeconfig_with_token(&made.status.context("a token request without its token")?.token)
-    }
-
-    /// A kubeconfig with another token, such as that of a service account.
-    pub fn kubeconfig_with_token(&self, token: &str) -> Result<String> {
+        let token = made.status.context("a token request without its token")?.token;
         match &self.access {
             Way::Ours(identity) => {
-                let access = Access { token: token.to_owned(), ..identity.access(User::Admin) };
+                let access = Access { token, ..identity.access(User::Admin) };
                 Ok(access.kubeconfig(&self.namespace))
             }
             Way::Theirs(_) => bail!("a user of its own needs a control plane that this test started"),
@@ -256,11 +252,6 @@ impl ControlPlane {
         self.answers(&client, "/readyz").await?;
         let objects = <OrderedDeployment as kube::Resource>::url_path(&(), None);
         self.answers(&client, &format!("{objects}?limit=1")).await
-    }
-
-    /// The process ID of a server.
-    pub fn process(&self, component: Component) -> Result<u32> {
-        self.own()?.id(component.name())
     }
 
     /// Copies the data of etcd while neither etcd nor the API server runs.

@@ -1,8 +1,7 @@
 //! Kubernetes controllers and tools on our objects: autoscaler, disruption budgets, drain.
 
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{DynamicObject, GroupVersionKind};
-use kube::core::ApiResource;
+use kube::api::DynamicObject;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_sandbox::{NodeSpec, Taint};
@@ -33,12 +32,6 @@ async fn version(cluster: &TestCluster, versions: &[&str]) -> String {
     (*found.unwrap_or_else(|| panic!("none of {versions:?} is served"))).to_owned()
 }
 
-fn objects(cluster: &TestCluster, version: &str, kind: &str) -> Api<DynamicObject> {
-    let (group, version) = version.split_once('/').unwrap();
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    Api::namespaced_with(cluster.client.clone(), &cluster.namespace, &resource)
-}
-
 /// Creates or changes a budget for the pods of `web`, with this limit.
 pub(crate) async fn set_budget(cluster: &TestCluster, name: &str, (field, limit): (&str, impl Into<Value>)) {
     let budget = json!({
@@ -57,7 +50,7 @@ pub(crate) async fn until_counted(cluster: &TestCluster, name: &str, expected: i
             && number("expectedPods") == Some(expected)
             && number("disruptionsAllowed").unwrap_or_default() == allowed
     };
-    let budgets = objects(cluster, &version(cluster, &POLICY).await, "PodDisruptionBudget");
+    let budgets = cluster.objects(&version(cluster, &POLICY).await, "PodDisruptionBudget");
     let what = format!("a budget of {expected} pods that allows {allowed}");
     cluster.until_object(budgets, name, &what, counted).await.unwrap();
 }
@@ -155,7 +148,7 @@ async fn pods_of_a_drained_node_are_replaced_on_other_nodes(cluster: TestCluster
 #[cfg(feature = "real-servers")]
 async fn an_autoscaler_reads_and_writes_the_scale_and_pods_are_deleted_in_order(cluster: TestCluster) {
     let version = version(&cluster, &["autoscaling/v2", "autoscaling/v2beta2"]).await;
-    let autoscalers = objects(&cluster, &version, "HorizontalPodAutoscaler");
+    let autoscalers = cluster.objects(&version, "HorizontalPodAutoscaler");
     let pods = cluster.deployed(&json!({"replicas": 3})).await.unwrap();
     let autoscale = ["autoscale", "od", "web", "--min=2", "--max=5", "--cpu-percent=50"];
     cluster.kubectl.run(&autoscale).await.unwrap();

@@ -1,7 +1,5 @@
 //! Deployments as common Helm charts render them: converted, adopted while they run, applied again, rolled
-//! out in order, and adopted back. The Kubernetes Deployment controller runs on both servers. Each adoption
-//! is interrupted at every write.
-#![cfg(feature = "real-servers")]
+//! out in order, and adopted back. Each adoption is interrupted at every write.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +7,7 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedReplicaSet;
-use scenarios::proxy::RequestMatcher;
 use scenarios::{Setting, TestCluster, side_by_side};
-use serde_json::json;
 
 /// The writes of an adoption, and of its return, if an autoscaler is there.
 const ADOPTION: [(&str, &str); 5] = [
@@ -69,10 +65,8 @@ impl Chart {
         let (plugin, rules) = (beside.plugin_behind_the_proxy().unwrap(), beside.proxy.rules());
         let target = format!("deployment/{}", self.name);
         let adopt = [&["adopt", target.as_str()], more].concat();
-        // The sandbox has no autoscalers.
-        let absent = |plural: &str| plural == "horizontalpodautoscalers" && cluster.control_plane().is_none();
-        for (verb, plural) in writes.iter().filter(|(_, plural)| !absent(plural)) {
-            rules.lose_answers(RequestMatcher::new(verb, plural), 1);
+        for (verb, plural) in writes {
+            rules.lose_answer((*verb, *plural));
             let printed = plugin.run_with(&adopt, self.manifest).await.unwrap();
             assert!(printed.code != 0 && rules.faults_left() == 0, "{verb} {plural}: {printed:?}");
         }
@@ -83,30 +77,21 @@ impl Chart {
 
     /// Fails if the autoscaler has a target of another kind.
     async fn is_scaled_as(&self, cluster: &TestCluster, kind: &str) {
-        if cluster.control_plane().is_some() {
-            let get = ["get", "hpa", self.name, "-o", "jsonpath={.spec.scaleTargetRef.kind}"];
-            assert_eq!(cluster.kubectl.run(&get).await.unwrap(), kind);
-        }
+        let get = ["get", "hpa", self.name, "-o", "jsonpath={.spec.scaleTargetRef.kind}"];
+        assert_eq!(cluster.kubectl.run(&get).await.unwrap(), kind);
     }
 
     /// From the first apply to the return to a Deployment.
     async fn lives(self, cluster: TestCluster) {
-        let _built_in = cluster.start_built_in("deployment,replicaset").unwrap();
         let verb = if self.applied { "apply" } else { "create" };
         cluster.kubectl.run_with(&[verb, "-f", "-"], self.manifest).await.unwrap();
-        if cluster.control_plane().is_some() {
-            let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": self.name});
-            let autoscaler = json!({
-                "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
-                "metadata": {"name": self.name},
-                "spec": {"minReplicas": 1, "maxReplicas": 20, "scaleTargetRef": target},
-            });
-            cluster.kubectl.run_with(&["apply", "-f", "-"], &autoscaler.to_string()).await.unwrap();
-        }
+        let autoscale = ["autoscale", "deployment", self.name, "--min=1", "--max=20"];
+        cluster.kubectl.run(&autoscale).await.unwrap();
         self.rolled_out(&cluster).await;
         let before = pods_and_turnover(&cluster).await;
         assert_eq!(before.0.len(), usize::try_from(self.replicas).unwrap());
-        let (converted, _) = cluster.ordered_with(&["convert", "-f", "-"], self.manifest).await.unwrap();
+        let converted =
+            cluster.plugin().unwrap().ok_with(&["convert", "-f", "-"], self.manifest).await.unwrap().out;
 
         let file: &[&str] = if self.applied { &[] } else { &["-f", "-"] };
         let notes = self.adopt(&cluster, file, &ADOPTION).await;
@@ -161,17 +146,6 @@ async fn a_web_application_with_a_sidecar_and_migrations_is_adopted_and_rolls_ou
     Box::pin(chart.lives(cluster)).await;
 }
 
-async fn an_ingress_controller_on_host_ports_is_adopted_and_rolls_out(cluster: TestCluster) {
-    let chart = Chart {
-        manifest: include_str!("charts/ingress.yaml"),
-        name: "edge-ingress-controller",
-        release: ("controller:v1.9.4", "controller:v1.9.5"),
-        replicas: 3,
-        applied: true,
-    };
-    Box::pin(chart.lives(cluster)).await;
-}
-
 async fn an_inference_service_of_another_tool_is_adopted_and_rolls_out(cluster: TestCluster) {
     let chart = Chart {
         manifest: include_str!("charts/inference.yaml"),
@@ -185,7 +159,6 @@ async fn an_inference_service_of_another_tool_is_adopted_and_rolls_out(cluster: 
 
 /// An apply keeps fields that other clients have added since, and starts no rollout after an adoption.
 async fn a_restarted_deployment_is_adopted_with_its_manifest(cluster: TestCluster) {
-    let _built_in = cluster.start_built_in("deployment,replicaset").unwrap();
     let manifest = include_str!("charts/inference.yaml");
     cluster.kubectl.run_with(&["create", "-f", "-"], manifest).await.unwrap();
     let status = ["rollout", "status", "deployment/llm", "--timeout=60s"];
@@ -193,14 +166,15 @@ async fn a_restarted_deployment_is_adopted_with_its_manifest(cluster: TestCluste
     cluster.kubectl.run(&["rollout", "restart", "deployment/llm"]).await.unwrap();
     cluster.kubectl.run(&status).await.unwrap();
     let dry = ["adopt", "deployment/llm", "--dry-run", "-f", "-"];
-    let (_, output) = cluster.ordered_with(&dry, manifest).await.unwrap();
+    let plugin = cluster.plugin().unwrap();
+    let output = plugin.ok_with(&dry, manifest).await.unwrap().err;
     assert!(!output.contains("note: "), "{output}");
     // The Deployment controller has counted two revisions, and old pods may still terminate.
     let all_new = |pods: &[k8s_openapi::api::core::v1::Pod]| pods.len() == 3;
     cluster.until_pods("three", all_new).await.unwrap();
     let pods = cluster.uids().await.unwrap();
-    cluster.ordered_with(&["adopt", "llm", "-f", "-"], manifest).await.unwrap();
-    let (converted, _) = cluster.ordered_with(&["convert", "-f", "-"], manifest).await.unwrap();
+    plugin.ok_with(&["adopt", "llm", "-f", "-"], manifest).await.unwrap();
+    let converted = plugin.ok_with(&["convert", "-f", "-"], manifest).await.unwrap().out;
     cluster.kubectl.run_with(&["apply", "-f", "-"], &converted).await.unwrap();
     let object = cluster.complete("llm", 3).await.unwrap();
     assert_eq!(object.status.unwrap().rollout.unwrap().revision, 2);
@@ -209,8 +183,8 @@ async fn a_restarted_deployment_is_adopted_with_its_manifest(cluster: TestCluste
 
 side_by_side!(
     Setting::default();
+    ; only on a real server:
     a_web_application_with_a_sidecar_and_migrations_is_adopted_and_rolls_out,
-    an_ingress_controller_on_host_ports_is_adopted_and_rolls_out,
     an_inference_service_of_another_tool_is_adopted_and_rolls_out,
     a_restarted_deployment_is_adopted_with_its_manifest,
 );

@@ -1,10 +1,8 @@
-//! A deletion, with each propagation policy or with the namespace, has the same results as for a Deployment.
+//! A deletion that orphans the dependents, and one with the namespace. `deletion` has each propagation policy
+//! at random moments.
 
-use std::time::Duration;
-
-use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use kube::api::ListParams;
-use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedReplicaSet;
 use scenarios::{Setting, TestCluster, side_by_side};
 use serde_json::json;
@@ -14,26 +12,6 @@ async fn deployed_twice(cluster: &TestCluster) {
     cluster.deployed(&json!({"replicas": 3})).await.unwrap();
     cluster.set_image("web:2").await.unwrap();
     cluster.complete("web", 3).await.unwrap();
-}
-
-async fn deletion_in_the_foreground_ends_when_sets_and_pods_are_gone(cluster: TestCluster) {
-    deployed_twice(&cluster).await;
-    let before = cluster.created().await.unwrap();
-    // kubectl waits until the object is deleted.
-    cluster.kubectl.run(&["delete", "od", "web", "--cascade=foreground", "--timeout=60s"]).await.unwrap();
-    assert_eq!(cluster.sets().list(&ListParams::default()).await.unwrap().items.len(), 0);
-    let pods: Api<Pod> = cluster.api();
-    assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 0, "not even terminating ones");
-    assert_eq!(cluster.created().await.unwrap(), before, "none was replaced meanwhile");
-}
-
-async fn deletion_in_the_background_removes_all(cluster: TestCluster) {
-    deployed_twice(&cluster).await;
-    let before = cluster.created().await.unwrap();
-    cluster.kubectl.run(&["delete", "od", "web", "--timeout=60s"]).await.unwrap();
-    cluster.until_pods("gone", <[Pod]>::is_empty).await.unwrap();
-    cluster.until_all(cluster.sets(), "gone", <[OrderedReplicaSet]>::is_empty).await.unwrap();
-    assert_eq!(cluster.created().await.unwrap(), before, "none was replaced meanwhile");
 }
 
 async fn orphans_keep_running_and_an_object_with_the_same_selector_adopts_them(cluster: TestCluster) {
@@ -95,37 +73,8 @@ async fn a_deleted_namespace_ends_without_further_writes_of_the_controller(clust
     assert_eq!(after.len(), during.len(), "{after:#?}");
 }
 
-/// The same steps with a Kubernetes Deployment.
-#[cfg(feature = "real-servers")]
-async fn a_deployment_does_the_same(cluster: TestCluster) {
-    use k8s_openapi::api::apps::v1::ReplicaSet;
-    let sets: Api<ReplicaSet> = cluster.api();
-    let create = ["create", "deployment", "web", "--image=web:1", "--replicas=3"];
-    cluster.kubectl.run(&create).await.unwrap();
-    cluster.kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
-    let pods = cluster.uids().await.unwrap();
-    cluster.kubectl.run(&["delete", "deployment", "web", "--cascade=orphan"]).await.unwrap();
-    let orphans = sets.list(&ListParams::default()).await.unwrap().items;
-    assert!(orphans.len() == 1 && orphans[0].owner_references().is_empty());
-    cluster.kubectl.run(&create).await.unwrap();
-    cluster.kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
-    assert_eq!(cluster.uids().await.unwrap(), pods);
-    cluster.kubectl.run(&["delete", "deployment", "web", "--cascade=foreground"]).await.unwrap();
-    assert_eq!(cluster.uids().await.unwrap().len(), 0);
-    assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 0);
-}
-
-/// Pods with a slow termination, to detect a deletion that does not wait for them.
-fn with_slow_ends() -> Setting {
-    Setting { termination_delay: Duration::from_secs(1), ..Setting::default() }
-}
-
 side_by_side!(
-    with_slow_ends();
-    deletion_in_the_foreground_ends_when_sets_and_pods_are_gone,
-    deletion_in_the_background_removes_all,
+    Setting::default();
     orphans_keep_running_and_an_object_with_the_same_selector_adopts_them,
-    a_deleted_namespace_ends_without_further_writes_of_the_controller;
-    only on a real server:
-    a_deployment_does_the_same,
+    a_deleted_namespace_ends_without_further_writes_of_the_controller,
 );

@@ -2,7 +2,6 @@
 
 mod browser;
 
-use scenarios::proxy::RequestMatcher;
 use scenarios::{Following, Plugin, Setting, TestCluster, side_by_side};
 use serde_json::{Value, json};
 
@@ -58,12 +57,7 @@ async fn a_rollout_is_watched_and_resumed_through_two_pauses(cluster: TestCluste
     browser.until("document.querySelectorAll('.zone-updated .ready').length === 1").await;
     browser.until_text("#rows", &format!("Paused at {}", pods[1])).await;
     browser.until_text("#plan", "pausing at 2 pause points").await;
-    assert!(
-        browser.text("#plan tbody tr:nth-child(2)").await.contains(&pods[4]),
-        "{}",
-        browser.text("#plan").await
-    );
-    browser.picture("paused").await;
+    browser.until_text("#plan tbody tr:nth-child(2)", &pods[4]).await;
 
     browser.click("[data-action=resume]").await;
     browser.until_text("#toasts", "web: passed").await;
@@ -97,11 +91,12 @@ async fn a_rollout_is_watched_and_resumed_through_two_pauses(cluster: TestCluste
 async fn a_lost_api_server_and_a_stopped_dashboard_are_shown(cluster: TestCluster) {
     let Some(browser) = Browser::start().await else { return };
     let pods = two_pauses(&cluster).await;
-    let (running, address) = dashboard(&cluster.plugin_behind_the_proxy().unwrap(), &["web"]).await;
+    let beside = cluster.behind_another_proxy().await.unwrap();
+    let (running, address) = dashboard(&beside.plugin_behind_the_proxy().unwrap(), &["web"]).await;
     browser.open(&address).await;
     browser.until_text("#state", "complete at revision 1").await;
-    let rules = cluster.proxy.rules();
-    rules.freeze(RequestMatcher { user_agent: Some("kubectl-ordered"), ..RequestMatcher::default() });
+    let rules = beside.proxy.rules();
+    rules.stall();
     rules.cut();
     browser.until_text("#banner", "The API server does not answer since ").await;
     browser.until_text("#live", "Connection lost").await;
@@ -110,10 +105,9 @@ async fn a_lost_api_server_and_a_stopped_dashboard_are_shown(cluster: TestCluste
         json!(true)
     );
     assert_eq!(browser.get("document.querySelectorAll('#board [role=option]').length").await, json!(6));
-    browser.picture("lost").await;
     cluster.set_image("web:2").await.unwrap();
     cluster.held("web").await.unwrap();
-    rules.thaw();
+    rules.flow();
     browser.until_text("#live", "Live").await;
     browser.until_text("#line", &format!("paused at pause point {} (before)", pods[1])).await;
     assert_eq!(browser.get("document.getElementById('banner').hidden").await, json!(true));
@@ -180,7 +174,6 @@ async fn the_page_has_no_barriers_and_fits_three_widths(cluster: TestCluster) {
             browser.width(width).await;
             let wide = browser.get("document.documentElement.scrollWidth").await;
             assert_eq!(wide, json!(width), "{scheme}, {width}");
-            browser.picture(&format!("{scheme}-{width}")).await;
             assert_eq!(browser.barriers().await, [""; 0], "{scheme}, {width}");
         }
     }
@@ -240,7 +233,6 @@ async fn a_user_without_permissions_sees_why_buttons_are_disabled(cluster: TestC
     browser.click("[data-action=pause]").await;
     browser.until_text("#toasts", "you may not patch ordereddeployments").await;
     assert!(!cluster.deployments().get("web").await.unwrap().spec.paused);
-    browser.picture("forbidden").await;
 }
 
 side_by_side!(

@@ -1,13 +1,13 @@
 //! Declared pause points, an abort and a retry from the perspective of a user.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
-use scenarios::{Server, Setting, TestCluster, node_of, on_both, side_by_side};
+use scenarios::{Server, TestCluster, node_of, on_both};
 use serde_json::{Value, json};
 
 async fn held_at(cluster: &TestCluster, id: &str, updated: i32, available: i32) {
@@ -86,28 +86,7 @@ async fn twelve_pods_on_two_pools_pause_at_a_canary_a_pool_and_a_percentage(serv
     let _manager = cluster.start_manager().unwrap();
     cluster.resume().await.unwrap();
     held_at(&cluster, "most@2", 8, 10).await;
-    is_aborted_and_retried(&cluster).await;
-}
-
-async fn groups_of_nodes_are_replaced_one_after_the_other(cluster: TestCluster) {
-    let strategy = json!({
-        "type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1},
-        "pausePoints": [{"name": "each-pool", "betweenNodeGroups": "node.usage"}],
-    });
-    cluster.deployed(&json!({"strategy": strategy})).await.unwrap();
-    let nodes: BTreeMap<String, String> =
-        cluster.pods().await.unwrap().iter().map(|pod| (pod.name_any(), node_of(pod).to_owned())).collect();
-    let hybrid = pods_on_hybrid_nodes(&cluster).await;
-    cluster.set_image("web:2").await.unwrap();
-    let held = cluster.held("web").await.unwrap().status.unwrap();
-    assert_eq!(held.hold.as_ref().unwrap().id, "each-pool.inference@2");
-    // Only pods of the pool `hybrid` are deleted so far.
-    let deleted = cluster.deleted().await.unwrap();
-    assert_eq!(i32::try_from(deleted.len()).unwrap(), hybrid);
-    let next = held.hold.unwrap().node.unwrap();
-    assert!(deleted.iter().all(|pod| nodes[pod] != next), "{deleted:?} {nodes:?}");
-    cluster.resume().await.unwrap();
-    cluster.complete("web", 6).await.unwrap();
+    Box::pin(is_aborted_and_retried(&cluster)).await;
 }
 
 async fn is_aborted_and_retried(cluster: &TestCluster) {
@@ -121,7 +100,8 @@ async fn is_aborted_and_retried(cluster: &TestCluster) {
         status.updated_replicas == Some(0)
             && (status.replicas, status.available_replicas) == (Some(10), Some(10))
     };
-    let aborted = cluster.until("web", "rolled back, with all pods available", is_back).await.unwrap();
+    let aborted = cluster.until("web", "rolled back, with all pods available", is_back);
+    let aborted = cluster.with_at_least(9, aborted).await.unwrap();
     assert_eq!(cluster.pods_of_image("web:1").await.unwrap().len(), 10);
     assert_eq!(aborted.spec.template.value()["spec"]["containers"][0]["image"], "web:2", "the spec stays");
     let aborted = aborted.status.unwrap().aborted.unwrap();
@@ -134,5 +114,3 @@ async fn is_aborted_and_retried(cluster: &TestCluster) {
 }
 
 on_both!(twelve_pods_on_two_pools_pause_at_a_canary_a_pool_and_a_percentage);
-
-side_by_side!(Setting::default(); groups_of_nodes_are_replaced_one_after_the_other);

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube_runtime::watcher;
-use scenarios::proxy::RequestMatcher;
 use scenarios::{Manager, Server, TestCluster, on_both};
 use serde_json::json;
 
@@ -78,7 +77,7 @@ async fn a_candidate_without_permission_for_the_lease_reports_it_and_leads_when_
     let cluster = TestCluster::start(server).await.unwrap();
     let rules = cluster.proxy.rules();
     for verb in ["get", "create"] {
-        rules.refuse(RequestMatcher::new(verb, "leases"), 403, 2);
+        rules.refuse((verb, "leases"), 403, 2);
     }
     let mut candidate = cluster.start_manager_with(&ARGUMENTS).unwrap();
     candidate.until_logged("failed to acquire lease").await.unwrap();

@@ -1,7 +1,6 @@
-//! Pause points from the perspective of a user: what a hold survives, and what ends it. `chaos` has holds
-//! before and after a pod.
+//! Pause points from the perspective of a user: under Recreate, and an undo. `chaos` has holds before and
+//! after a pod, `declared` scales to zero and back.
 
-use k8s_openapi::api::core::v1::Pod;
 use ordereddeployment_api::names::reason;
 use scenarios::{Setting, TestCluster, image_of, side_by_side};
 use serde_json::json;
@@ -25,25 +24,6 @@ async fn sorted_deletions(cluster: &TestCluster) -> Vec<String> {
     let mut deleted = cluster.deleted().await.unwrap();
     deleted.sort();
     deleted
-}
-
-async fn a_hold_survives_scaling_to_zero_and_back(cluster: TestCluster) {
-    cluster.deployed(&json!({})).await.unwrap();
-    let (_, third) = to_hold_at_the_third(&cluster).await;
-    let hold = cluster.held_with(2, 6).await.unwrap().status.unwrap().hold.unwrap();
-    cluster.scale(1).await.unwrap();
-    let only_the_held =
-        |pods: &[Pod]| matches!(pods, [one] if one.metadata.name.as_deref() == Some(third.as_str()));
-    cluster.until_pods("the held one, which goes last", only_the_held).await.unwrap();
-    cluster.scale(0).await.unwrap();
-    cluster.until_pods("none", <[Pod]>::is_empty).await.unwrap();
-    cluster.scale(6).await.unwrap();
-    let again = cluster.held_with(2, 6).await.unwrap().status.unwrap().hold.unwrap();
-    assert_eq!((&again.id, &again.pod_uid), (&hold.id, &hold.pod_uid));
-    assert_eq!(cluster.pods_of_image("web:1").await.unwrap().len(), 4);
-    cluster.resume().await.unwrap();
-    cluster.complete("web", 6).await.unwrap();
-    assert_eq!(cluster.pods_of_image("web:2").await.unwrap().len(), 6);
 }
 
 async fn recreate_honours_a_pause_point(cluster: TestCluster) {
@@ -81,7 +61,6 @@ async fn undo_in_a_hold_goes_back_and_keeps_the_old_pods(cluster: TestCluster) {
 
 side_by_side!(
     Setting::default();
-    a_hold_survives_scaling_to_zero_and_back,
     recreate_honours_a_pause_point,
     undo_in_a_hold_goes_back_and_keeps_the_old_pods,
 );

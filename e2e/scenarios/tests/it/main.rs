@@ -3,12 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")]
 
 #[cfg(feature = "real-servers")]
-mod aborts;
-#[cfg(feature = "real-servers")]
 mod admission;
 mod built_in;
 mod chaos;
 mod chart;
+#[cfg(feature = "real-servers")]
 mod charts;
 mod claims;
 mod collection;
@@ -26,6 +25,7 @@ mod evictions;
 mod holds;
 #[cfg(feature = "real-servers")]
 mod monitoring;
+#[cfg(feature = "real-servers")]
 mod nodecosts;
 mod page;
 mod parity;
@@ -34,9 +34,6 @@ mod pools;
 mod recipes;
 #[cfg(feature = "real-servers")]
 mod replicasets;
-mod rollouts;
-mod scaling;
-mod servers;
 mod spellings;
 mod templates;
 mod ten_pods;

@@ -3,15 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
-use kube::api::{DeleteParams, ListParams, PostParams};
-use kube::{Api, Resource, ResourceExt};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::{annotation, reason};
-use scenarios::{Manager, Server, Setting, TestCluster, on_both};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use scenarios::{Manager, Server, TestCluster, node_of};
+use serde_json::json;
 
 /// From this minor version on, the Kubernetes ReplicaSet controller reads the deletion cost.
 const READS_COSTS: u32 = 22;
@@ -33,53 +30,20 @@ async fn write_rules(cluster: &TestCluster, text: &str) {
     cluster.kubectl.run_with(&["apply", "-f", "-"], &map.to_string()).await.unwrap();
 }
 
-fn api<K>(cluster: &TestCluster) -> Api<K>
-where
-    K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
-{
-    Api::namespaced(cluster.client.clone(), &cluster.namespace)
-}
-
-async fn create<K>(cluster: &TestCluster, object: Value) -> K
-where
-    K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + Serialize
-        + DeserializeOwned,
-{
-    let object: K = serde_json::from_value(object).unwrap();
-    api(cluster).create(&PostParams::default(), &object).await.unwrap()
-}
-
-/// A plain Deployment with its pods. On the sandbox, which has no Deployment controller, the test creates the
-/// pods.
+/// A plain Deployment.
 async fn deployment(cluster: &TestCluster, name: &str, tier: &str, replicas: usize) {
-    let spec = json!({
-        "replicas": replicas, "selector": {"matchLabels": {"app": name}},
-        "template": {
-            "metadata": {"labels": {"app": name}},
-            "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": name, "labels": {"tier": tier}},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+            },
         },
     });
-    let metadata = json!({"name": name, "labels": {"tier": tier}});
-    let owner: Deployment = create(cluster, json!({"metadata": metadata, "spec": spec})).await;
-    if cluster.control_plane().is_some() {
-        return;
-    }
-    let by = |kind: &str, name: String, uid: Option<String>| {
-        json!([{"apiVersion": "apps/v1", "kind": kind,
-        "name": name, "uid": uid, "controller": true}])
-    };
-    let owners = by("Deployment", owner.name_any(), owner.uid());
-    let metadata = json!({"name": format!("{name}-1"), "ownerReferences": owners});
-    let set: ReplicaSet = create(cluster, json!({"metadata": metadata, "spec": spec})).await;
-    for place in 0..replicas {
-        let mut pod = spec["template"].clone();
-        pod["metadata"]["name"] = format!("{name}-1-{place}").into();
-        pod["metadata"]["ownerReferences"] = by("ReplicaSet", set.name_any(), set.uid());
-        let _: Pod = create(cluster, pod).await;
-    }
+    cluster.kubectl.run_with(&["apply", "-f", "-"], &deployment.to_string()).await.unwrap();
 }
 
 fn annotated<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
@@ -102,7 +66,7 @@ async fn until_costs(
     let nodes = nodes.list(&ListParams::default().labels(&format!("node.usage={usage}"))).await.unwrap();
     let nodes: Vec<_> = nodes.items.iter().map(ResourceExt::name_any).collect();
     let cost = cost.map(|cost| cost.to_string());
-    let is_there = |pod: &Pod| nodes.contains(&node_of(pod));
+    let is_there = |pod: &Pod| nodes.iter().any(|node| node == node_of(pod));
     let right = |pod: &Pod| {
         let written = cost.as_deref().filter(|_| is_of(pod, "web") && is_there(pod));
         let wanted = own.get(&pod.name_any()).copied().or(written);
@@ -111,10 +75,6 @@ async fn until_costs(
     let what = format!("at {cost:?} on {nodes:?}");
     let pods = cluster.until_pods(&what, |pods| pods.len() == 11 && pods.iter().all(right)).await.unwrap();
     pods.into_iter().filter(|pod| is_of(pod, "web") && is_there(pod)).collect()
-}
-
-fn node_of(pod: &Pod) -> String {
-    pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default()
 }
 
 fn start(cluster: &TestCluster, controllers: &str) -> Manager {
@@ -128,8 +88,10 @@ async fn relabel(cluster: &TestCluster, node: &str, usage: &str) {
     cluster.kubectl.run(&["label", "node", node, &label, "--overwrite"]).await.unwrap();
 }
 
-async fn pods_of_selected_deployments_get_the_cost_of_their_node_and_other_values_remain(server: Server) {
-    let cluster = TestCluster::with(server, Setting::default()).await.unwrap();
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_of_selected_deployments_get_the_cost_of_their_node_and_other_values_remain_on_a_real_server() {
+    let _machine = scenarios::share_the_machine().await;
+    let cluster = TestCluster::start(Server::Real).await.unwrap();
     let manager = start(&cluster, "--controllers=ordereddeployment,nodecosts");
     write_rules(&cluster, &rules(-100)).await;
     deployment(&cluster, "web", "inference", 9).await;
@@ -140,9 +102,9 @@ async fn pods_of_selected_deployments_get_the_cost_of_their_node_and_other_value
 
     // A changed label takes effect immediately.
     let node = node_of(&shared[0]);
-    relabel(&cluster, &node, "inference").await;
+    relabel(&cluster, node, "inference").await;
     assert!(until_costs(&cluster, "hybrid", Some(-100), &no_changes).await.len() < shared.len());
-    relabel(&cluster, &node, "hybrid").await;
+    relabel(&cluster, node, "hybrid").await;
     until_costs(&cluster, "hybrid", Some(-100), &no_changes).await;
 
     // The controller keeps the values of other clients, both those that replace its own and those on other
@@ -167,9 +129,7 @@ async fn pods_of_selected_deployments_get_the_cost_of_their_node_and_other_value
 
     // On servers that read the cost, a scale-down removes pods of the shared pool first.
     write_rules(&cluster, &rules(-7)).await;
-    if let Some(plane) = cluster.control_plane()
-        && plane.minor() >= READS_COSTS
-    {
+    if cluster.control_plane().unwrap().minor() >= READS_COSTS {
         let cost = format!("{}-", annotation::POD_DELETION_COST);
         cluster.kubectl.run(&["annotate", "pod", &free.name_any(), &cost]).await.unwrap();
         let left = 9 - shared.len() + 1;
@@ -181,12 +141,9 @@ async fn pods_of_selected_deployments_get_the_cost_of_their_node_and_other_value
     }
 
     // Without rules, the controller removes all its values and keeps those of other clients.
-    let maps: Api<ConfigMap> = api(&cluster);
-    maps.delete("costs", &DeleteParams::default()).await.unwrap();
+    cluster.kubectl.run(&["delete", "configmap", "costs"]).await.unwrap();
     until_costs(&cluster, "hybrid", None, &own).await;
     let is_clean = |pods: &[Pod]| pods.iter().all(|pod| annotated(pod, annotation::NODE_COST).is_none());
     cluster.until_pods("without a mark of ours", is_clean).await.unwrap();
     manager.kill().await.unwrap();
 }
-
-on_both!(pods_of_selected_deployments_get_the_cost_of_their_node_and_other_values_remain);

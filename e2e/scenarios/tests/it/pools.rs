@@ -3,49 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use ordereddeployment_sandbox::{NodeSpec, Taint};
+use ordereddeployment_sandbox::NodeSpec;
 use scenarios::{Setting, TestCluster, node_of, side_by_side};
-use serde_json::{Value, json};
+use serde_json::json;
 
-/// The label of nodes that only one scenario uses: scenarios share a server.
-const FOR: &str = "for";
-
-/// The default nodes, and nodes that only the pods of one scenario use.
-fn with_nodes_of_ones_own() -> Setting {
-    let mut setting = Setting::default();
-    for (scenario, name, usage, room) in [
-        ("gpus", "g1", "inference", 3),
-        ("gpus", "g2", "hybrid", 3),
-        ("leaving", "l1", "inference", 110),
-        ("leaving", "l2", "inference", 110),
-        ("leaving", "l3", "inference", 110),
-    ] {
-        let mut node = NodeSpec::in_pool(name, usage);
-        node.pods_capacity = room;
-        node.labels.insert(FOR.to_owned(), scenario.to_owned());
-        let (key, value) = (FOR.to_owned(), scenario.to_owned());
-        node.taints.push(Taint { key, value, effect: "NoSchedule".to_owned() });
-        setting.nodes.push(node);
-    }
-    setting
-}
-
-/// A pod template for the nodes of this scenario.
-fn only_on(scenario: &str) -> Value {
-    json!({
-        "metadata": {"labels": {"app": "web"}},
-        "spec": {
-            "containers": [{"name": "web", "image": "web:1"}],
-            "nodeSelector": {FOR: scenario},
-            "tolerations": [{"key": FOR, "operator": "Exists"}],
-        },
-    })
-}
-
-fn hybrid(key: &str, value: i32) -> Value {
-    json!({"nodePriorities": [{"nodeSelector": {"matchLabels": {"node.usage": "hybrid"}}, key: value}]})
+/// Three nodes of one pool.
+fn with_three_nodes() -> Setting {
+    let nodes = ["l1", "l2", "l3"].map(|name| NodeSpec::in_pool(name, "inference")).to_vec();
+    Setting { nodes, ..Setting::default() }
 }
 
 async fn pods_on(cluster: &TestCluster, node: &str) -> BTreeSet<String> {
@@ -75,44 +41,19 @@ async fn rolled(cluster: &TestCluster, image: &str, floor: usize) -> Vec<String>
     cluster.deleted().await.unwrap().split_off(before)
 }
 
-async fn with_a_cost_pending_pods_are_deleted_before_ready_ones(cluster: TestCluster) {
-    let spec = json!({"deletionOrder": hybrid("deletionCost", -100), "template": only_on("gpus")});
-    cluster.deployed(&spec).await.unwrap();
-    // Like two nodes with three GPUs each: three of nine pods are pending.
-    let three_more = async || {
-        cluster.scale(9).await.unwrap();
-        let waiting = |pods: &[Pod]| pods.iter().filter(|pod| node_of(pod).is_empty()).count();
-        let pods = cluster.until_pods("three of nine pending", |pods| pods.len() == 9 && waiting(pods) == 3);
-        let pods = pods.await.unwrap().into_iter().filter(|pod| node_of(pod).is_empty());
-        pods.map(|pod| pod.name_any()).collect::<BTreeSet<_>>()
-    };
-    let waiting = three_more().await;
-    assert_eq!(set(&scaled(&cluster, 6).await), waiting, "by a cost, those that do not serve go first");
-    let shared = pods_on(&cluster, "g2").await;
-    let went = scaled(&cluster, 5).await;
-    assert!(went.len() == 1 && shared.contains(&went[0]), "{went:?} of {shared:?}");
-
-    // A priority comes first: pods of the shared pool are deleted even while other pods are pending.
-    three_more().await;
-    let shared = pods_on(&cluster, "g2").await;
-    cluster.patch(&json!({"spec": {"deletionOrder": hybrid("priority", 10), "replicas": 6}})).await.unwrap();
-    cluster.complete("web", 6).await.unwrap();
-    assert_eq!(set(&cluster.deleted().await.unwrap()[4..]), shared);
-}
-
 /// A label of a node takes effect at once too, without writes to pods.
 async fn pods_of_a_cordoned_node_are_deleted_first_then_those_of_a_tainted_and_of_a_relabelled_one(
     cluster: TestCluster,
 ) {
-    let mut rules = hybrid("priority", 10)["nodePriorities"].clone();
-    rules.as_array_mut().unwrap().extend([
-        json!({"unschedulable": true, "priority": 50}),
-        json!({"taintKeys": ["maintenance"], "priority": 20}),
+    let rules = json!([
+        {"nodeSelector": {"matchLabels": {"node.usage": "hybrid"}}, "priority": 10},
+        {"unschedulable": true, "priority": 50},
+        {"taintKeys": ["maintenance"], "priority": 20},
     ]);
     // One pod at a time with no unavailable pod: the log then has exactly the deletion order.
     let spec = json!({
         "replicas": 12, "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-        "deletionOrder": {"nodePriorities": rules}, "template": only_on("leaving"),
+        "deletionOrder": {"nodePriorities": rules},
     });
     cluster.deployed(&spec).await.unwrap();
     let before = cluster.requests().await.unwrap().len();
@@ -152,7 +93,6 @@ async fn pods_of_a_cordoned_node_are_deleted_first_then_those_of_a_tainted_and_o
 }
 
 side_by_side!(
-    with_nodes_of_ones_own();
-    with_a_cost_pending_pods_are_deleted_before_ready_ones,
+    with_three_nodes();
     pods_of_a_cordoned_node_are_deleted_first_then_those_of_a_tainted_and_of_a_relabelled_one,
 );

@@ -214,43 +214,6 @@ async fn a_set_without_a_deployment_adopts_releases_and_scales(cluster: TestClus
     assert_eq!(left, [kept[0].clone(), kept[2].clone(), "orphan".to_owned()]);
 }
 
-async fn failed_creates_are_reported_and_recover(cluster: TestCluster) {
-    cluster.set_quota(2).await.unwrap();
-    apply(&cluster, "apps/v1", "Deployment", "web", json!({"replicas": 4})).await;
-    let failure = |set: &ReplicaSet| condition_of(set, condition::REPLICA_FAILURE).map(str::to_owned);
-    let fails = |set: &ReplicaSet| failure(set).is_some_and(|message| message.contains("exceeded quota"));
-    until_sets(&cluster, "failing", |sets| sets.iter().any(fails)).await;
-    let is_told = |found: &Deployment| {
-        let mut conditions = found.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        conditions.any(|found| found.type_ == condition::REPLICA_FAILURE && found.status == "True")
-    };
-    until_deployment(&cluster, "failing", is_told).await;
-    cluster.set_quota(10).await.unwrap();
-    rolled_out(&cluster).await;
-    until_sets(&cluster, "recovered", |sets| sets.iter().all(|set| failure(set).is_none())).await;
-}
-
-async fn deletion_removes_or_orphans_as_asked(cluster: TestCluster) {
-    for cascade in ["background", "foreground"] {
-        deployed(&cluster, 3).await;
-        cluster.kubectl.run(&["delete", "deployment/web", &format!("--cascade={cascade}")]).await.unwrap();
-        cluster.until_pods("none", <[Pod]>::is_empty).await.unwrap();
-        until_sets(&cluster, "none", <[ReplicaSet]>::is_empty).await;
-    }
-    let pods = deployed(&cluster, 3).await;
-    cluster.kubectl.run(&["delete", "deployment/web", "--cascade=orphan"]).await.unwrap();
-    let sets =
-        until_sets(&cluster, "orphaned", |sets| sets.iter().all(|set| set.owner_references().is_empty()))
-            .await;
-    // The set has no Deployment any more, and goes on.
-    let set = format!("replicaset/{}", sets[0].name_any());
-    cluster.prioritise(&pods[1], 5).await.unwrap();
-    assert_eq!(scaled(&cluster, &set, 2).await, [pods[0].clone(), pods[2].clone()]);
-    cluster.kubectl.run(&["delete", &set, "--cascade=orphan"]).await.unwrap();
-    let orphans = |pods: &[Pod]| pods.len() == 2 && pods.iter().all(|pod| pod.owner_references().is_empty());
-    cluster.until_pods("orphans", orphans).await.unwrap();
-}
-
 async fn other_controllers_work_beside(cluster: TestCluster) {
     let pods = deployed(&cluster, 3).await;
     apply(&cluster, "apps/v1", "StatefulSet", "db", json!({"replicas": 2, "serviceName": "db"})).await;
@@ -339,8 +302,6 @@ async fn plain_deployments_on_a_real_server() {
         a_rollout_and_a_scale_down_delete_pods_in_the_users_order,
         a_pause_point_pauses_the_deployment_until_kubectl_resumes_it,
         a_set_without_a_deployment_adopts_releases_and_scales,
-        failed_creates_are_reported_and_recover,
-        deletion_removes_or_orphans_as_asked,
         other_controllers_work_beside,
         the_plugin_shows_orders_marks_and_resumes_a_plain_deployment,
         node_rules_are_a_part_of_the_order,

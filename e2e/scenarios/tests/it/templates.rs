@@ -1,7 +1,7 @@
-//! Templates and pods that the API server rejects never cost a running pod; hash collisions are resolved.
+//! Templates and pods that the API server rejects never cost a running pod.
 
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{ConditionStatus, OrderedDeployment, Template, template_hash};
+use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
 use scenarios::{Setting, TestCluster, condition_of, side_by_side};
 use serde_json::{Value, json};
 
@@ -57,29 +57,6 @@ async fn a_refused_template_costs_no_pod_where_an_old_one_must_go_first(cluster:
     a_refused_template_costs_no_pod(cluster, 0, 1).await;
 }
 
-async fn a_set_of_another_owner_with_our_name_is_a_collision(cluster: TestCluster) {
-    let template = Template::new(&json!({
-        "metadata": {"labels": {"app": "web"}},
-        "spec": {"containers": [{"name": "web", "image": "web:1"}]},
-    }));
-    let theirs = json!({
-        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet",
-        "metadata": {"name": format!("web-{}", template_hash(&template, 0))},
-        "spec": {
-            "selector": {"matchLabels": {"app": "theirs"}},
-            "template": {
-                "metadata": {"labels": {"app": "theirs"}},
-                "spec": {"containers": [{"name": "c", "image": "i"}]},
-            },
-        },
-    });
-    cluster.kubectl.run_with(&["apply", "-f", "-"], &theirs.to_string()).await.unwrap();
-    cluster.deployed(&json!({"replicas": 2})).await.unwrap();
-    let status = cluster.deployments().get("web").await.unwrap().status.unwrap();
-    assert_eq!(status.collision_count, Some(1));
-    assert_eq!(status.rollout.unwrap().template_hash, template_hash(&template, 1));
-}
-
 /// One apply of the whole manifest: the API server may reject the first pods, since their service account
 /// does not exist yet.
 async fn an_object_applied_together_with_its_namespace_comes_up(cluster: TestCluster) {
@@ -113,13 +90,21 @@ async fn a_rollout_completes_if_the_quota_has_no_room_for_the_surge(cluster: Tes
     cluster.complete("web", 3).await.unwrap();
     assert_eq!(cluster.pods_of_image("web:2").await.unwrap().len(), 3);
     cluster.until_event(reason::FAILED_CREATE).await.unwrap();
+    // Two more than the quota has room for.
+    cluster.scale(5).await.unwrap();
+    let (failure, why) = (condition::REPLICA_FAILURE, reason::FAILED_CREATE);
+    let message = cluster.until_said(failure, ConditionStatus::True, why).await.unwrap();
+    let words = "exceeded quota: pods, requested: pods=1, used: pods=3, limited: pods=3";
+    assert!(message.contains("is forbidden") && message.contains(words), "{message}");
+    cluster.set_quota(5).await.unwrap();
+    let status = cluster.complete("web", 5).await.unwrap().status.unwrap();
+    assert_eq!(status.condition(failure), None);
 }
 
 side_by_side!(
     Setting::default();
     a_refused_template_costs_no_pod_where_a_new_one_comes_first,
     a_refused_template_costs_no_pod_where_an_old_one_must_go_first,
-    a_set_of_another_owner_with_our_name_is_a_collision,
     an_object_applied_together_with_its_namespace_comes_up,
     pods_without_a_misspelt_field_are_reported,
     a_rollout_completes_if_the_quota_has_no_room_for_the_surge,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use scenarios::proxy::{Moment, RequestMatcher};
+use scenarios::proxy::Moment;
 use scenarios::{Server, on_both};
 
 use super::crashes::ARGUMENTS;
@@ -18,7 +18,7 @@ async fn a_controller_recovers_from_a_network_partition_in_a_rollout(server: Ser
     let mut manager = cluster.start_manager().unwrap();
     trial.deploy().await;
     let old = trial.mark().await;
-    let mut trap = rules.trap(RequestMatcher::new("create", "pods"), 2, Moment::BeforeResponse);
+    let mut trap = rules.trap(Some(("create", "pods")), 2, Moment::BeforeResponse);
     cluster.set_image("web:2").await.unwrap();
     trap.reached().await;
     let stalled = Instant::now();

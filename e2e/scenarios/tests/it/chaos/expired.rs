@@ -3,7 +3,6 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use scenarios::proxy::RequestMatcher;
 use scenarios::{Manager, Server, Setting, on_both};
 
 use super::{BEFORE, Trial, held_at, setting};
@@ -13,7 +12,7 @@ impl Trial {
     async fn lose_unseen(&mut self, pods: &[&String], manager: &mut Manager) {
         let cluster = self.cluster.clone();
         let rules = cluster.proxy.rules();
-        rules.freeze(RequestMatcher::default());
+        rules.stall();
         for pod in pods {
             cluster.lose(pod).await.unwrap();
         }
@@ -22,7 +21,7 @@ impl Trial {
         self.history.read_on(&cluster).await.unwrap();
         cluster.compact(self.history.read_until()).await.unwrap();
         rules.cut();
-        rules.thaw();
+        rules.flow();
         manager.until_logged("too old").await.unwrap();
         self.strikes += 1;
     }

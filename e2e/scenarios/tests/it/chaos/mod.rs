@@ -24,7 +24,7 @@ use ordereddeployment_api::OrderedDeployment;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
-use scenarios::proxy::{Moment, RequestMatcher, Trap};
+use scenarios::proxy::{Moment, Trap};
 use scenarios::{History, Server, Setting, TestCluster};
 use serde_json::json;
 
@@ -73,10 +73,10 @@ impl Trial {
     fn trap(&mut self) -> Trap {
         let rules = self.cluster.proxy.rules();
         if let Some((verb, moment)) = self.aims.next() {
-            return rules.trap(RequestMatcher::new(verb, "pods"), self.dice.random_range(1..=2), moment);
+            return rules.trap(Some((verb, "pods")), self.dice.random_range(1..=2), moment);
         }
         let moment = *Moment::ALL.choose(&mut self.dice).unwrap();
-        rules.trap(RequestMatcher::default(), self.dice.random_range(1..=5), moment)
+        rules.trap(None, self.dice.random_range(1..=5), moment)
     }
 
     /// Creates ten pods and waits for completion. A controller must run.

@@ -4,67 +4,48 @@
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{GROUP, condition, reason};
 use scenarios::{Server, TestCluster, condition_of};
-use serde_json::{Value, json};
 
 use super::{AFTER, BEFORE, PRIORITIES, Trial, held_at, setting};
 
 const USER: &str = "system:serviceaccount:default:controller";
 
-/// A part of the permissions of the controller, in a role of its own: the role, and one of its permissions.
-type Right = (&'static str, (&'static str, &'static str, &'static str));
+/// A part of the permissions of the controller, in a role of its own: the role, its verbs, its resources, and
+/// one of its permissions.
+type Right = (&'static str, &'static str, &'static str, (&'static str, &'static str, &'static str));
 
-/// The permissions to watch.
-const SEES: Right = ("sees", ("list", "", "pods"));
-/// The permissions to create pods and to report them.
-const MAKES: Right = ("makes", ("create", "", "pods"));
-const DELETES: Right = ("deletes", ("delete", "", "pods"));
-const TELLS: Right = ("tells", ("patch", GROUP, "ordereddeployments/status"));
-const ALL: [Right; 4] = [SEES, MAKES, DELETES, TELLS];
-
-/// The rules of a role.
-fn rules(role: &str) -> Value {
-    let allow = |group: &str, resources: &[&str], verbs: &[&str]| {
-        json!({"apiGroups": [group],
-        "resources": resources, "verbs": verbs})
-    };
-    let read = ["get", "list", "watch"];
-    match role {
-        "sees" => json!([
-            allow(GROUP, &["ordereddeployments", "orderedreplicasets"], &read),
-            allow("", &["pods", "nodes"], &read),
-        ]),
-        "makes" => json!([
-            allow(GROUP, &["orderedreplicasets"], &["create", "patch", "delete"]),
-            allow(GROUP, &["orderedreplicasets/status"], &["patch"]),
-            allow(GROUP, &["ordereddeployments/finalizers", "orderedreplicasets/finalizers"], &["update"]),
-            allow("", &["pods", "events"], &["create", "patch"]),
-        ]),
-        "deletes" => json!([allow("", &["pods"], &["delete"])]),
-        _ => json!([allow(GROUP, &["ordereddeployments/status"], &["patch"])]),
-    }
-}
+const SEES: Right = (
+    "sees",
+    "get,list,watch",
+    "pods,nodes,ordereddeployments.ordereddeployment.io,orderedreplicasets.ordereddeployment.io",
+    ("list", "", "pods"),
+);
+const MAKES: Right = ("makes", "create,patch", "pods,events", ("create", "", "pods"));
+const KEEPS: Right = (
+    "keeps",
+    "create,patch,delete,update",
+    "orderedreplicasets.ordereddeployment.io,orderedreplicasets.ordereddeployment.io/status,\
+     orderedreplicasets.ordereddeployment.io/finalizers,ordereddeployments.ordereddeployment.io/finalizers",
+    ("create", GROUP, "orderedreplicasets"),
+);
+const DELETES: Right = ("deletes", "delete", "pods", ("delete", "", "pods"));
+const TELLS: Right = (
+    "tells",
+    "patch",
+    "ordereddeployments.ordereddeployment.io/status",
+    ("patch", GROUP, "ordereddeployments/status"),
+);
+const ALL: [Right; 5] = [SEES, MAKES, KEEPS, DELETES, TELLS];
 
 async fn give(cluster: &TestCluster, rights: &[Right]) {
-    for (role, permission) in rights {
-        let of = |kind: &str| {
-            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
-            "metadata": {"name": role}})
-        };
-        let (mut granted, mut binding) = (of("ClusterRole"), of("ClusterRoleBinding"));
-        granted["rules"] = rules(role);
-        binding["roleRef"] =
-            json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role});
-        binding["subjects"] =
-            json!([{"kind": "ServiceAccount", "name": "controller", "namespace": "default"}]);
-        for manifest in [granted, binding] {
-            cluster.kubectl.run_with(&["apply", "-f", "-"], &manifest.to_string()).await.unwrap();
-        }
+    for (role, _, _, permission) in rights {
+        let bind = ["create", "clusterrolebinding", role, "--clusterrole", role, "--user", USER];
+        cluster.kubectl.run(&bind).await.unwrap();
         cluster.until_may(USER, *permission, true).await.unwrap();
     }
 }
 
 async fn take_away(cluster: &TestCluster, rights: &[Right]) {
-    for (role, permission) in rights {
+    for (role, _, _, permission) in rights {
         cluster.kubectl.run(&["delete", "clusterrolebinding", role]).await.unwrap();
         cluster.until_may(USER, *permission, false).await.unwrap();
     }
@@ -75,6 +56,10 @@ async fn a_controller_continues_when_permissions_are_granted_again_on_a_real_ser
     let _machine = scenarios::share_the_machine().await;
     let mut trial = Trial::start(Server::Real, setting()).await;
     trial.cluster.kubectl.run(&["create", "serviceaccount", "controller"]).await.unwrap();
+    for (role, verbs, resources, _) in ALL {
+        let create = ["create", "clusterrole", role, "--verb", verbs, "--resource", resources];
+        trial.cluster.kubectl.run(&create).await.unwrap();
+    }
     give(&trial.cluster, &ALL).await;
     trial.cluster.act_as(("default", "controller"), "default").await.unwrap();
     let cluster = trial.cluster.clone();

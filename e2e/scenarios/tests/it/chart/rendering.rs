@@ -67,14 +67,6 @@ async fn every_values_file_is_rendered_for_an_old_and_a_new_kubernetes_by_helm()
 }
 
 #[tokio::test]
-async fn the_budget_has_a_version_that_the_server_supports_by_helm() {
-    // An old server that supports the new version of the API.
-    let asked = ["--api-versions=policy/v1/PodDisruptionBudget"];
-    let objects = rendered(OLDEST, &asked).await;
-    assert_eq!(of_kind(&objects, "PodDisruptionBudget")[0]["apiVersion"], "policy/v1");
-}
-
-#[tokio::test]
 async fn unknown_and_invalid_values_are_rejected_by_helm() {
     let helm = Helm::without_server().unwrap();
     for (value, error) in [

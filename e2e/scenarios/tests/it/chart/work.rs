@@ -7,7 +7,6 @@ use kube_runtime::wait::{await_condition, conditions};
 use ordereddeployment_api::names::{GROUP, annotation, condition, reason};
 use ordereddeployment_api::{ConditionStatus, OrderedReplicaSet};
 use scenarios::TestCluster;
-use scenarios::proxy::RequestMatcher;
 use serde_json::json;
 
 use crate::built_in::set_budget;
@@ -59,7 +58,7 @@ async fn set_of(cluster: &TestCluster, deployment: &str) -> String {
 /// Runs up to the hold in the first rollout.
 pub(crate) async fn until_held(cluster: &TestCluster) {
     // Equal failures of creates are one Event, which is patched.
-    cluster.proxy.rules().refuse(RequestMatcher::new("create", "pods"), 500, 3);
+    cluster.proxy.rules().refuse(("create", "pods"), 500, 3);
     apply(cluster, "web:1").await;
     complete(cluster, "web:1").await;
     let events: Api<Event> = cluster.api();
@@ -86,7 +85,7 @@ pub(crate) async fn until_held(cluster: &TestCluster) {
     complete(cluster, "web:1").await;
 
     // After a conflict on a delete, the controller reads the pod again.
-    cluster.proxy.rules().refuse(RequestMatcher::new("delete", "pods"), 409, 1);
+    cluster.proxy.rules().refuse(("delete", "pods"), 409, 1);
     let point = cluster.pods_of_image("web:1").await.unwrap().remove(0);
     let last = ["ordereddeployment.io/delete-priority=-1", "ordereddeployment.io/pause-point=before"];
     run(cluster, &[&["annotate", "pod", &point], &last[..]].concat()).await;

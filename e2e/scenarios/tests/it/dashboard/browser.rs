@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use base64::Engine;
 use fantoccini::actions::{InputSource, KeyAction, KeyActions};
 use fantoccini::elements::Element;
 use fantoccini::wd::{Capabilities, TimeoutConfiguration, WebDriverCompatibleCommand};
@@ -131,18 +130,6 @@ impl Browser {
         self.client.execute(&format!("return {expression};"), Vec::new()).await.unwrap()
     }
 
-    /// The result of an asynchronous script that calls `done`.
-    pub(super) async fn run(&self, script: &str) -> Value {
-        let script = format!("const done = arguments[arguments.length - 1]; {script}");
-        self.client.execute_async(&script, Vec::new()).await.unwrap()
-    }
-
-    /// The visible text of an element.
-    pub(super) async fn text(&self, selector: &str) -> String {
-        let found = self.get(&format!("document.querySelector({})?.innerText", json!(selector))).await;
-        found.as_str().unwrap_or_default().to_owned()
-    }
-
     /// Clicks the element, as a user does.
     pub(super) async fn click(&self, selector: &str) {
         let element = self.find(selector).await;
@@ -194,21 +181,8 @@ impl Browser {
     }
 
     /// Sends a command of Chromium's own protocol.
-    pub(super) async fn protocol(&self, command: &'static str, parameters: Value) -> Value {
+    async fn protocol(&self, command: &'static str, parameters: Value) -> Value {
         self.client.issue_cmd(Protocol(command, parameters)).await.unwrap()
-    }
-
-    /// Stores a picture of the whole page in the folder of `DASHBOARD_PICTURES`, if it is set.
-    pub(super) async fn picture(&self, name: &str) {
-        let Some(folder) = std::env::var_os("DASHBOARD_PICTURES") else { return };
-        let height = self.get("document.documentElement.scrollHeight").await;
-        let width = self.get("document.documentElement.scrollWidth").await;
-        let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": 1});
-        let shot = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
-        let found = self.protocol("Page.captureScreenshot", shot).await;
-        let bytes =
-            base64::engine::general_purpose::STANDARD.decode(found["data"].as_str().unwrap()).unwrap();
-        std::fs::write(PathBuf::from(folder).join(format!("{name}.png")), bytes).unwrap();
     }
 
     /// The serious findings of the accessibility checker in `AXE`; none if it is not set.
@@ -219,12 +193,9 @@ impl Browser {
         };
         let script = std::fs::read_to_string(script).unwrap();
         self.client.execute(&script, Vec::new()).await.unwrap();
-        let found = self
-            .run(
-                "axe.run().then(({violations}) => done(violations), (error) => done([{id: String(error), \
-                  impact: 'serious', nodes: []}]));",
-            )
-            .await;
+        let run = "const done = arguments[0]; axe.run().then(({violations}) => done(violations), (error) => \
+                   done([{id: String(error), impact: 'serious', nodes: []}]));";
+        let found = self.client.execute_async(run, Vec::new()).await.unwrap();
         let serious =
             |one: &&Value| matches!(one["impact"].as_str(), Some("serious" | "critical" | "moderate"));
         let found: Vec<Value> = found.as_array().cloned().unwrap_or_default();

@@ -1,15 +1,16 @@
-//! Revisions: numbers, undo, and the history limit.
+//! Revisions: numbers and undo.
 
-#[cfg(feature = "real-servers")]
-use kube::Api;
 use kube::ResourceExt;
-use ordereddeployment_api::OrderedReplicaSet;
+use kube::api::DynamicObject;
 use ordereddeployment_api::names::annotation;
 use scenarios::TestCluster;
-use serde_json::json;
+use serde_json::{Value, json};
 
-/// The steps for either kind, and the revisions of its sets after each, by image.
-const WALK: [(&str, &[(&str, &str)]); 5] = [
+/// A step, and the revisions of the sets after it, by image.
+type Step = (&'static str, &'static [(&'static str, &'static str)]);
+
+/// The steps for either kind.
+const WALK: [Step; 5] = [
     ("web:2", &[("1", "web:1"), ("2", "web:2")]),
     ("web:3", &[("1", "web:1"), ("2", "web:2"), ("3", "web:3")]),
     ("undo", &[("1", "web:1"), ("3", "web:3"), ("4", "web:2")]),
@@ -18,86 +19,60 @@ const WALK: [(&str, &[(&str, &str)]); 5] = [
     ("undo", &[("3", "web:3"), ("5", "web:1"), ("6", "web:2")]),
 ];
 
-fn owned(revisions: &[(&str, &str)]) -> Vec<(String, String)> {
-    revisions.iter().map(|(number, image)| ((*number).to_owned(), (*image).to_owned())).collect()
+/// Waits until the sets of this kind have the revisions of the step in this annotation.
+async fn until_numbered(cluster: &TestCluster, (version, kind): (&str, &str), key: &str, step: Step) {
+    let are_those = |sets: &[DynamicObject]| {
+        let mut found: Vec<_> = sets
+            .iter()
+            .map(|set| {
+                let image = set.data.pointer("/spec/template/spec/containers/0/image");
+                (set.annotations()[key].as_str(), image.and_then(Value::as_str).unwrap())
+            })
+            .collect();
+        found.sort_unstable();
+        found == step.1
+    };
+    let sets = cluster.objects(version, kind);
+    cluster.until_all(sets, &format!("as after {}", step.0), are_those).await.unwrap();
 }
 
 pub(super) async fn undo_and_revision_numbers_are_those_of_a_deployment(cluster: TestCluster) {
+    let plugin = cluster.plugin().unwrap();
     cluster.deployed(&json!({"replicas": 2})).await.unwrap();
-    let sets = cluster.sets();
     for (step, expected) in WALK {
-        match step {
-            "undo" => drop(cluster.ordered(&["undo", "web"]).await.unwrap()),
-            "undo to 1" => drop(cluster.ordered(&["undo", "web", "--to-revision", "1"]).await.unwrap()),
-            image => cluster.set_image(image).await.unwrap(),
-        }
+        let image = format!("web={step}");
+        let command = match step {
+            "undo" => vec!["undo", "web"],
+            "undo to 1" => vec!["undo", "web", "--to-revision", "1"],
+            _ => vec!["set", "image", "web", image.as_str()],
+        };
+        plugin.ok(&command).await.unwrap();
         let object = cluster.complete("web", 2).await.unwrap();
         let newest = expected.last().unwrap();
         assert_eq!(object.status.unwrap().rollout.unwrap().revision.to_string(), newest.0, "{step}");
         assert_eq!(cluster.pods_of_image(newest.1).await.unwrap().len(), 2, "{step}");
-        let are_those = |sets: &[OrderedReplicaSet]| {
-            let mut found: Vec<_> = sets
-                .iter()
-                .map(|set| {
-                    let image = &set.spec.template.value()["spec"]["containers"][0]["image"];
-                    (set.annotations()[annotation::REVISION].clone(), image.as_str().unwrap().to_owned())
-                })
-                .collect();
-            found.sort();
-            found == owned(expected)
-        };
-        cluster.until_all(sets.clone(), &format!("as after {step}"), are_those).await.unwrap();
+        let sets = ("ordereddeployment.io/v1alpha1", "OrderedReplicaSet");
+        until_numbered(&cluster, sets, annotation::REVISION, (step, expected)).await;
     }
-    let history = cluster.ordered(&["history", "web"]).await.unwrap();
+    let history = plugin.ok(&["history", "web"]).await.unwrap();
     assert!(["3", "5", "6"].iter().all(|number| history.contains(number)), "{history}");
-    cluster.ordered(&["undo", "web", "--to-revision", "4"]).await.unwrap_err();
+    plugin.fails(1, &["undo", "web", "--to-revision", "4"]).await.unwrap();
 }
 
 /// The same steps with `kubectl rollout undo`.
 #[cfg(feature = "real-servers")]
 pub(super) async fn a_deployment_numbers_its_revisions_the_same(cluster: TestCluster) {
-    use k8s_openapi::api::apps::v1::ReplicaSet;
-
-    let kubectl = &cluster.kubectl;
-    kubectl.run(&["create", "deployment", "web", "--image=web:1", "--replicas=2"]).await.unwrap();
-    let sets: Api<ReplicaSet> = cluster.api();
+    cluster.apply_plain(&json!({"replicas": 2})).await.unwrap();
     for (step, expected) in WALK {
-        kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
-        match step {
-            "undo" => kubectl.run(&["rollout", "undo", "deployment/web"]).await.unwrap(),
-            "undo to 1" => {
-                kubectl.run(&["rollout", "undo", "deployment/web", "--to-revision=1"]).await.unwrap()
-            }
-            image => kubectl.run(&["set", "image", "deployment/web", &format!("web={image}")]).await.unwrap(),
+        let image = format!("web={step}");
+        let command = match step {
+            "undo" => vec!["rollout", "undo", "deployment/web"],
+            "undo to 1" => vec!["rollout", "undo", "deployment/web", "--to-revision=1"],
+            _ => vec!["set", "image", "deployment/web", image.as_str()],
         };
-        let are_those = |sets: &[ReplicaSet]| {
-            let mut found: Vec<_> = sets
-                .iter()
-                .map(|set| {
-                    let template = set.spec.as_ref().unwrap().template.as_ref().unwrap();
-                    let image = template.spec.as_ref().unwrap().containers[0].image.clone();
-                    (set.annotations()["deployment.kubernetes.io/revision"].clone(), image.unwrap())
-                })
-                .collect();
-            found.sort();
-            found == owned(expected)
-        };
-        cluster.until_all(sets.clone(), &format!("as after {step}"), are_those).await.unwrap();
+        cluster.kubectl.run(&command).await.unwrap();
+        let sets = ("apps/v1", "ReplicaSet");
+        until_numbered(&cluster, sets, "deployment.kubernetes.io/revision", (step, expected)).await;
+        cluster.kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
     }
-}
-
-pub(super) async fn a_history_limit_of_zero_keeps_no_old_set(cluster: TestCluster) {
-    cluster.deployed(&json!({"replicas": 1, "revisionHistoryLimit": 0})).await.unwrap();
-    let sets = cluster.sets();
-    for (version, revision) in [(2, "2"), (3, "3")] {
-        cluster.set_image(&format!("web:{version}")).await.unwrap();
-        cluster.complete("web", 1).await.unwrap();
-        let only = |sets: &[OrderedReplicaSet]| {
-            matches!(sets,
-            [one] if one.annotations()[annotation::REVISION] == revision)
-        };
-        cluster.until_all(sets.clone(), "the current one alone", only).await.unwrap();
-    }
-    let refused = cluster.ordered(&["undo", "web"]).await.unwrap_err().to_string();
-    assert!(refused.contains("revision"), "{refused}");
 }
