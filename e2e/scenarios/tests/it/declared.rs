@@ -86,7 +86,7 @@ async fn twelve_pods_on_two_pools_pause_at_a_canary_a_pool_and_a_percentage(serv
     let _manager = cluster.start_manager().unwrap();
     cluster.resume().await.unwrap();
     held_at(&cluster, "most@2", 8, 10).await;
-    is_aborted_and_retried(&cluster).await;
+    Box::pin(is_aborted_and_retried(&cluster)).await;
 }
 
 async fn is_aborted_and_retried(cluster: &TestCluster) {
