@@ -1,5 +1,5 @@
-//! `cargo xtask nightly`: what takes too long for every change, in parts of at most an hour on two cores. Each
-//! part writes its result to the page about reliability.
+//! `cargo xtask nightly`: what takes too long for every change, in parts of at most an hour on two cores.
+//! Each part writes its result to the page about reliability.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -18,7 +18,7 @@ use anyhow::{Result, anyhow};
 use kube::Client;
 use ordereddeployment_kubernetes::Clock;
 
-use crate::client::connect_error::{Explained, explained, innermost};
+use crate::client::connect_error::{Explained, escaped_cause, explained};
 
 pub(crate) use args::{ConnectArgs, Target, Timeout, innermost, pause_length, quoted, timeout};
 pub(crate) use dry_run::{DryRun, DryRunArgs};
@@ -63,7 +63,7 @@ impl ConnectArgs {
                 let Explained { what, hint } = explained(&error, exec.as_ref());
                 anyhow!("{what}\nhint: {hint}")
             }
-            other => anyhow!("cannot use the kubeconfig: {}", innermost(&other)),
+            other => anyhow!("cannot use the kubeconfig: {}", escaped_cause(&other)),
         };
         let mut limited = config.clone();
         if let Some(Timeout(limit)) = self.request_timeout {

@@ -28,7 +28,7 @@ pub(crate) fn explained(error: &(dyn Error + 'static), exec: Option<&ExecConfig>
     if let Some(login) = causes.find_map(|cause| cause.downcast_ref::<AuthError>()) {
         return of_login(login, exec);
     }
-    let innermost = innermost(error);
+    let innermost = escaped_cause(error);
     if let Some(why) = innermost.strip_prefix("invalid peer certificate: ") {
         return of_certificate(why);
     }
@@ -127,7 +127,7 @@ fn of_certificate(why: &str) -> Explained {
 }
 
 /// The innermost cause, escaped.
-pub(crate) fn innermost(error: &dyn Error) -> String {
+pub(crate) fn escaped_cause(error: &dyn Error) -> String {
     escaped(&root_cause(error)).into_owned()
 }
 

@@ -1,12 +1,12 @@
 //! `resume`: requests that the controller passes a pause point. It writes `status.resumeRequested` and waits
 //! for the controller.
 
+mod confirm;
 mod plain;
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use kube::Api;
 use ordereddeployment_api::names::{ALL_POINTS, condition, reason};
 use ordereddeployment_api::{Blocked, ConditionStatus, Hold, OrderedDeploymentSpec, OrderedDeploymentStatus};
@@ -17,7 +17,7 @@ use crate::client::{
     ConnectArgs, Connection, DryRunArgs, OfEither, Timeout, object_name, of_either, timeout,
 };
 use crate::commands::request::{StatusRequest, next_command};
-use crate::terminal::escape::{print_line, print_stderr};
+use crate::terminal::escape::print_line;
 use crate::view::declared;
 use crate::view::overview::images;
 use crate::view::phase::{aborted, blocked, pause_point, suspended_revision};
@@ -106,7 +106,7 @@ async fn chosen(args: &Args, connection: &Connection) -> Result<Option<String>> 
     let template = images(&spec.template.value()).join(", ");
     let updated = status.updated_replicas.unwrap_or(0);
     let pods = format!("{updated} of {} pods are of the new template ({template})", spec.replicas);
-    confirm(name, &hold, &pods, &connection.flags, args.yes).await?;
+    confirm::confirm(name, &hold, &pods, &connection.flags, args.yes).await?;
     Ok(Some(hold.id))
 }
 
@@ -279,29 +279,6 @@ fn is_passed(name: &str, id: &str, status: &OrderedDeploymentStatus, point: Opti
         // Names of pods are not reused.
         None => pod_name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-')),
     }
-}
-
-/// Shows the pause point, and asks whether to pass it.
-async fn confirm(name: &str, hold: &Hold, pods: &str, flags: &str, yes: bool) -> Result<()> {
-    let shown = format!("{name} is paused at {} since {}: {pods}", pause_point(hold), hold.since.0);
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        bail!(
-            "{shown}\nhint: name the pause point that you mean: `kubectl ordered resume {name} {}{flags}`",
-            hold.label()
-        );
-    }
-    print_stderr(format_args!("{shown}\n"));
-    if yes {
-        return Ok(());
-    }
-    print_stderr(format_args!("Pass it? [y/N] "));
-    let mut answer = String::new();
-    let read = tokio::task::spawn_blocking(move || std::io::stdin().read_line(&mut answer).map(|_| answer));
-    let answer = read.await?.context("cannot read the answer")?;
-    if !matches!(answer.trim(), "y" | "Y" | "yes") {
-        bail!("nothing was changed");
-    }
-    Ok(())
 }
 
 /// The result of the request, and the next command.

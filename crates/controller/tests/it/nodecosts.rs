@@ -44,7 +44,10 @@ async fn deployed() -> Cluster {
     create::<ConfigMap>(&cluster, json!({"metadata": {"name": "costs"}, "data": {"nodecosts.yaml": RULES}}))
         .await;
     let spec = spec_of("web", "web:1", 2);
-    let owner = |kind: &str, name: &str, uid: Option<String>| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true}]);
+    let owner = |kind: &str, name: &str, uid: Option<String>| {
+        let of = json!({"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true});
+        json!([of])
+    };
     let metadata = json!({"name": "web", "labels": {"tier": "inference"}});
     let web = create::<Deployment>(&cluster, json!({"metadata": metadata, "spec": spec})).await;
     let metadata = json!({"name": "web-1", "ownerReferences": owner("Deployment", "web", web)});

@@ -34,7 +34,7 @@ async fn patch_all<K: Kind>(client: &Client, metadata: Value) -> Api<K> {
     api
 }
 
-/// Marks all objects of that kind as being deleted. A finalizer keeps them, like that of the garbage collector.
+/// Marks all objects of that kind as being deleted. A finalizer keeps them, as the garbage collector's does.
 async fn mark<K: Kind>(client: &Client) {
     let api = patch_all::<K>(client, json!({"finalizers": ["test/collector"]})).await;
     api.delete_collection(&DeleteParams::background(), &ListParams::default()).await.unwrap();

@@ -274,8 +274,8 @@ impl Worker {
             let retry = failed.then(|| Instant::now() + RETRY);
             let wake = retry.into_iter().chain(next).min();
             tokio::select! {
-                changed = changes.changed() => if changed.is_err() { return },
-                changed = settings.changed() => if changed.is_err() { return },
+                event = changes.changed() => if event.is_err() { return },
+                event = settings.changed() => if event.is_err() { return },
                 () = until(wake) => {}
             }
         }

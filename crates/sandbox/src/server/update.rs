@@ -129,33 +129,29 @@ fn needs_version(info: &ResourceInfo) -> bool {
 
 /// Combines the fields that the endpoint writes from the new object with the other fields of the old object.
 fn compose(info: &ResourceInfo, object: &mut Value, old: &Value, sub: Option<&str>) {
-    match sub {
-        Some("status") => {
-            if info.origin == Origin::Crd {
-                let status = object.get("status").cloned();
-                *object = old.clone();
-                object::set(object, "status", status.as_ref());
-                return;
-            }
-            // The status endpoint of built-in kinds also writes metadata, except the fields that each kind
-            // resets.
+    if sub != Some("status") {
+        if info.status {
+            object::set(object, "status", old.get("status"));
+        }
+        if info.is_builtin("", "Namespace") {
             object::set(object, "spec", old.get("spec"));
-            let kept = match info.kind.as_str() {
-                "Deployment" => "labels",
-                "Pod" => "ownerReferences",
-                _ => return,
-            };
-            object::set_meta(object, kept, meta_of(old, kept));
         }
-        _ => {
-            if info.status {
-                object::set(object, "status", old.get("status"));
-            }
-            if info.is_builtin("", "Namespace") {
-                object::set(object, "spec", old.get("spec"));
-            }
-        }
+        return;
     }
+    if info.origin == Origin::Crd {
+        let status = object.get("status").cloned();
+        *object = old.clone();
+        object::set(object, "status", status.as_ref());
+        return;
+    }
+    // The status endpoint of built-in kinds also writes metadata, except the fields that each kind resets.
+    object::set(object, "spec", old.get("spec"));
+    let kept = match info.kind.as_str() {
+        "Deployment" => "labels",
+        "Pod" => "ownerReferences",
+        _ => return,
+    };
+    object::set_meta(object, kept, meta_of(old, kept));
 }
 
 fn meta_of(object: &Value, key: &str) -> Value {

@@ -1,5 +1,5 @@
-//! An admission webhook of a real API server that fails, or does not answer: the OrderedDeployment reports it,
-//! deletes no pod, and the old set replaces lost pods.
+//! An admission webhook of a real API server that fails, or does not answer: the OrderedDeployment reports
+//! it, deletes no pod, and the old set replaces lost pods.
 
 use std::net::TcpListener;
 use std::time::Duration;

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::client::Connection;
 use crate::client::explain::explain;
+use crate::commands::resume::confirm::confirm;
 
 /// The pause point that this Deployment is paused at, and the annotation that says so.
 fn hold(deployment: &Deployment) -> Option<(Hold, String)> {
@@ -61,7 +62,7 @@ pub(super) async fn resume(
         None => {
             let updated = found.status.as_ref().and_then(|status| status.updated_replicas).unwrap_or(0);
             let pods = format!("{updated} pods are of the new template");
-            super::confirm(&format!("deployment/{name}"), &hold, &pods, flags, yes).await?;
+            confirm(&format!("deployment/{name}"), &hold, &pods, flags, yes).await?;
         }
     }
     if dry_run.sends() {

@@ -50,7 +50,8 @@ pub fn step(rng: &mut StdRng) -> Step {
             of("PUT", "/scale").with(versioned(scale))
         }
         19 => {
-            let eviction = json!({"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": name},
+            let eviction = json!({"apiVersion": "policy/v1beta1", "kind": "Eviction",
+                "metadata": {"name": name},
                 "deleteOptions": {"preconditions": preconditions(rng, &uid, &version)}});
             Step { kind: Kind::Pod, ..of("POST", "/eviction") }.with(eviction)
         }

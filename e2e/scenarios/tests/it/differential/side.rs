@@ -192,7 +192,9 @@ impl Side {
         let version =
             |event: &Value| event["object"]["metadata"]["resourceVersion"].as_str()?.parse::<u64>().ok();
         assert!(events.is_sorted_by_key(version), "{}: {events:#?}", self.label);
-        events.iter().for_each(|event| self.learn(&event["object"]));
+        for event in &events {
+            self.learn(&event["object"]);
+        }
         let shown = |event: &Value| json!([event["type"], normal::object(self, kind, &event["object"])]);
         let mut shown: Vec<Value> = events.iter().map(shown).collect();
         // A collection may be deleted in any order.

@@ -18,6 +18,7 @@ use ordereddeployment_kubernetes::{Clock, Names};
 use ordereddeployment_planner::{Purpose, whole_seconds};
 use ordereddeployment_preview::{Action, End, Preview};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config};
+use ordereddeployment_wire::Family;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
@@ -197,8 +198,8 @@ async fn compare_plan_with_rollout(seed: u64) -> (usize, usize) {
     let cluster = Cluster::start(seed, config).await;
     let revision = prepare(&cluster, rng).await;
 
-    let reader = Reader::new(&cluster.client, "default");
-    let found = reader.one("web", cluster.clock.now()).await.unwrap();
+    let now = cluster.clock.now();
+    let found = reader::one(&cluster.client, Family::Ordered, ("default", "web"), now).await.unwrap();
     let status = found.deployment.status.clone().unwrap_or_default();
     let mut change = change(rng, found.deployment.spec.replicas, revision, status.hold.is_some());
     if status.aborted.is_some() && one_in(rng, 2) {

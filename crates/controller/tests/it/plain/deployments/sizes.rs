@@ -151,8 +151,8 @@ fn emptied<'a>(sets: &Sets<'a>) -> Vec<Change<'a>> {
     sets.old.iter().filter(|set| size(set) > 0).map(|set| (Some(*set), 0)).collect()
 }
 
-/// `replicas` has changed, or the Deployment is paused: no set grows at the cost of another one. The shares of
-/// the sets are simpler here: the larger ones change first.
+/// `replicas` has changed, or the Deployment is paused: no set grows at the cost of another one. The shares
+/// of the sets are simpler here: the larger ones change first.
 fn scaled<'a>(wanted: &Wanted, sets: &Sets<'a>) -> Vec<Change<'a>> {
     let mut active: Vec<&ReplicaSet> = sets.all().filter(|set| size(set) > 0).collect();
     let one = match active.as_slice() {
