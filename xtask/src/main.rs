@@ -103,8 +103,6 @@ Usage: cargo xtask <task>
   prometheus print the path of the Prometheus that the tests use; fetch it if it is missing
   browser    print the variables of the browser that the tests of the dashboard use, for `eval`; fetch it if
              it is missing
-  shells     print the folder of zsh and fish for the tests of completion; fetch them if they are missing; set
-             COMPLETION_SHELLS to this folder to run these tests with `cargo test`
 
 Tasks store what they fetch in ${XDG_CACHE_HOME:-$HOME/.cache}/ordereddeployment; nothing is installed
 system-wide.
@@ -163,9 +161,6 @@ fn main() -> ExitCode {
         ["kind", version] => kind::scenarios(version),
         ["kubernetes"] => kubernetes::find().map(|path| println!("{}", path.display())),
         ["kubectl"] => programs::kubectl().map(|path| println!("{}", path.display())),
-        ["shells"] => {
-            programs::shells().map(|path| path.iter().for_each(|path| println!("{}", path.display())))
-        }
         ["browser"] => browser::print(),
         ["prometheus"] => programs::prometheus().map(|path| println!("{}", path.display())),
         ["helm"] => programs::helm().map(|path| println!("{}", path.display())),

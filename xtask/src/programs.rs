@@ -1,8 +1,8 @@
 //! Programs that the checks use: from a variable or from PATH, else fetched into the cache. None of them
-//! sends requests to a cluster by itself, and none becomes a login shell.
+//! sends requests to a cluster by itself.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -52,27 +52,11 @@ const PROMETHEUS: Download = Download {
     hint: "no Prometheus: install it, or set PROMETHEUS to it",
 };
 
-/// The shells besides bash with completions of our commands.
-const SHELLS: Download = Download {
-    entry: "shells-bookworm",
-    what: "zsh and fish, out of Debian bookworm's packages",
-    fetch: fetch_shells,
-    hint: "no zsh and fish: install them",
-};
-/// zsh without modules, which it would look for in one fixed place.
-const SHELL_PACKAGES: [&str; 4] = ["zsh-static", "fish", "fish-common", "libpcre2-32-0"];
-/// fish finds its functions relative to its own path, but not its library.
-const FISH: &str = "#!/bin/sh
-root=$(dirname \"$0\")/../root
-LD_LIBRARY_PATH=$(echo \"$root\"/usr/lib/*-linux-gnu) exec \"$root/usr/bin/fish\" \"$@\"
-";
-
 /// What will be fetched of these programs, for the announcement.
 pub(crate) fn announcements(prometheus: bool) -> Result<Vec<String>> {
     let wanted = [
         (&KUBECTL, is_set("KUBECTL") || usable_kubectl_in_path().is_some()),
         (&HELM, is_set("HELM")),
-        (&SHELLS, !can_fetch_shells()),
         (&PROMETHEUS, !prometheus || is_set("PROMETHEUS") || find_in_path("prometheus").is_some()),
     ];
     let missing = wanted.into_iter().filter(|(_, is_there)| !is_there);
@@ -149,28 +133,6 @@ fn version_of_helm(helm: &Path) -> Result<String> {
 pub(crate) fn prometheus() -> Result<PathBuf> {
     let there = std::env::var_os("PROMETHEUS").map(PathBuf::from).or_else(|| find_in_path("prometheus"));
     there.map_or_else(|| Ok(PROMETHEUS.find()?.join("prometheus")), Ok)
-}
-
-/// The folder with `zsh` and `fish`; `None` if those of the machine are used, or if nothing can be fetched.
-pub(crate) fn shells() -> Result<Option<PathBuf>> {
-    if can_fetch_shells() { Ok(Some(SHELLS.find()?.join("bin"))) } else { Ok(None) }
-}
-
-fn can_fetch_shells() -> bool {
-    let is_there = |shell: &str| find_in_path(shell).is_some();
-    !(is_there("zsh") && is_there("fish")) && is_there("apt-get")
-}
-
-fn fetch_shells(folder: &Path) -> Result<()> {
-    let scratch = Scratch::new("shell-packages")?;
-    let root = folder.join("root");
-    Apt::new(scratch.path(), "bookworm")?.unpack(&SHELL_PACKAGES.map(str::to_owned), &root)?;
-    // Its settings are next to its shared files, as fish expects outside of its usual place.
-    symlink("../etc", root.join("usr/etc"))?;
-    let bin = folder.join("bin");
-    fs::create_dir(&bin)?;
-    symlink("../root/bin/zsh-static", bin.join("zsh"))?;
-    write_script(&bin.join("fish"), FISH)
 }
 
 /// Writes a program of the shell.

@@ -109,12 +109,7 @@ fn run_suites<'s>(
 /// Fetches the tools before the suites that run begin: a download or a linker leaves a core idle, and tests
 /// with deadlines need the machine undisturbed.
 fn fetch_tools(fast: bool) {
-    let mut failures = vec![
-        programs::kubectl().err(),
-        programs::helm().err(),
-        programs::shells().err(),
-        browser::find().err(),
-    ];
+    let mut failures = vec![programs::kubectl().err(), programs::helm().err(), browser::find().err()];
     if !fast {
         failures.extend([kubernetes::find().err(), crdserver::find().err(), programs::prometheus().err()]);
     }
@@ -283,9 +278,6 @@ fn cargo_test(targets: &[&str], filters: &[&str], variables: &[(&str, PathBuf)])
     let mut command = cargo();
     command.args(["test", "--workspace", "--all-features"]).args(targets).arg("--").args(filters);
     command.env("KUBECTL", programs::kubectl()?).env("HELM", programs::helm()?);
-    if let Some(shells) = programs::shells()? {
-        command.env("COMPLETION_SHELLS", shells);
-    }
     command.envs(variables.iter().map(|(key, value)| (key, value)));
     // `cargo xtask crds` sets it to write the files that the test compares.
     command.env_remove("UPDATE_CRDS");

@@ -12,6 +12,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
@@ -53,18 +54,16 @@ impl Adoption<'_> {
         executor: &mut Executor,
         mut report: impl FnMut(&str) -> Result<()>,
     ) -> Result<()> {
-        // The step, and since when it is the next one.
-        let mut current = (Vec::new(), Instant::now());
+        // Each step, and when it was the next one first: another client can undo it.
+        let mut first = BTreeMap::new();
         let mut chosen = None;
         loop {
             let objects = self.read(&mut chosen).await?;
             let step = self.next(&objects)?;
             let described = step.describe();
-            let is_same = described == current.0;
-            if !is_same {
-                current = (described, Instant::now());
-            }
-            if self.timeout.is_some_and(|timeout| current.1.elapsed() >= timeout) {
+            let is_repeated = first.contains_key(&described);
+            let since = first.entry(described.clone()).or_insert_with(Instant::now).elapsed();
+            if self.timeout.is_some_and(|timeout| since >= timeout) {
                 return Err(self.timed_out(&step));
             }
             match &step {
@@ -72,13 +71,13 @@ impl Adoption<'_> {
                 PlannedStep::Do(writes) => {
                     let is_conflict = executor.perform(self.client, self.namespace, writes).await?;
                     // After a conflict, the step is decided again.
-                    for write in current.0.iter().filter(|_| !is_conflict) {
+                    for write in described.iter().filter(|_| !is_conflict) {
                         report(write)?;
                     }
                 }
                 PlannedStep::Wait(_) => {}
             }
-            if is_same {
+            if is_repeated {
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
         }

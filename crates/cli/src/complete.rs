@@ -48,15 +48,46 @@ pub(crate) fn print(definition: &Command, words: &[String]) {
 
 /// The candidates for the last word, and the directive.
 pub(crate) fn answer(definition: &Command, words: &[String], names: &Names) -> (Vec<String>, u8) {
-    let mut definition = with_names(definition.clone(), names);
-    let found = complete(&mut definition, line(words), words.len(), None).unwrap_or_default();
-    let found: Vec<_> = found.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect();
-    if found.iter().any(|one| one == ANY_FILE) {
+    let mut words = words.to_vec();
+    words.retain(|word| !needs_equals(definition, word));
+    let mut known = with_names(definition.clone(), names);
+    let found = complete(&mut known, line(&words), words.len(), None).unwrap_or_default();
+    let mut found: Vec<_> = found.iter().map(|one| one.get_value().to_string_lossy().into_owned()).collect();
+    if found.iter().any(|one| one.ends_with(ANY_FILE)) {
         return (Vec::new(), FILES);
+    }
+    if !has_command(definition, &words) {
+        with_names_for_aliases(definition, &words, &mut found);
     }
     let offered = offered(found, words.last().map_or("", String::as_str));
     let directive = if offered.iter().any(|one| one.ends_with('=')) { NO_SPACE } else { NO_FILES };
     (offered, directive)
+}
+
+/// Whether this is a flag whose value must follow a `=`: the next word is no value of it.
+fn needs_equals(command: &Command, word: &str) -> bool {
+    let Some(long) = word.strip_prefix("--") else { return false };
+    let is_it = |arg: &Arg| arg.is_require_equals_set() && arg.get_long() == Some(long);
+    command.get_arguments().any(is_it) || command.get_subcommands().any(|inner| needs_equals(inner, word))
+}
+
+/// Whether a command is named before the last word.
+fn has_command(definition: &Command, words: &[String]) -> bool {
+    let before = words.split_last().map_or(words, |(_, before)| before);
+    let matches = definition.clone().ignore_errors(true).try_get_matches_from(line(before));
+    matches.is_ok_and(|matches| matches.subcommand_name().is_some())
+}
+
+/// The engine offers one of the names and aliases of a command, the first one. Offers the name if it fits.
+fn with_names_for_aliases(definition: &Command, words: &[String], found: &mut [String]) {
+    let typed = words.last().map_or("", String::as_str);
+    for one in found {
+        let is_alias = |command: &&Command| command.get_all_aliases().any(|alias| alias == one.as_str());
+        let name = definition.get_subcommands().find(is_alias).map(Command::get_name);
+        if let Some(name) = name.filter(|name| name.starts_with(typed)) {
+            name.clone_into(one);
+        }
+    }
 }
 
 /// The definition, in which arguments for names have those as candidates.

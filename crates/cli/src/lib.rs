@@ -60,6 +60,14 @@ struct Cli {
 /// The names of the commands that use no cluster.
 const LOCAL: [&str; 5] = ["convert", "crd", "sandbox", "demo", "options"];
 
+/// What early versions had, and what to use instead.
+const REMOVED: [(&str, &str); 4] = [
+    ("completion", "kubectl completes `kubectl ordered` through a link: see docs/cli.md"),
+    ("--username", "use a token or a client certificate: API servers accept no passwords"),
+    ("--password", "use a token or a client certificate: API servers accept no passwords"),
+    ("--disable-compression", "leave it out: responses are not compressed"),
+];
+
 /// Defines the commands, from the arguments and the function of each. One that uses a cluster takes the flags
 /// for it.
 macro_rules! commands {
@@ -118,11 +126,16 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         complete::print(&command(), &words);
         return Exit::Success;
     }
+    let word = |word: &OsString| word.to_string_lossy().split('=').next().unwrap_or_default().to_owned();
+    let given: Vec<String> = arguments.iter().map(word).collect();
     let cli = match parse(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             // A failure to print cannot be reported anywhere.
             let _ = error.print();
+            if let Some((_, hint)) = REMOVED.iter().find(|(word, _)| given.iter().any(|one| one == word)) {
+                escape::print_stderr(format_args!("hint: {hint}"));
+            }
             return if error.use_stderr() { Exit::Usage } else { Exit::Success };
         }
     };

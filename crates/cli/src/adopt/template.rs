@@ -105,7 +105,8 @@ fn merged(live: &Value, manifest: &Value) -> Value {
 /// The path of the first difference, for the user: `template.spec.containers.1.image`.
 fn difference(first: &Value, second: &Value) -> Option<String> {
     let path = json_patch::diff(first, second).first()?.path().to_string();
-    Some(format!("template{}", path.replace('/', ".")))
+    // A JSON pointer: RFC 6901.
+    Some(format!("template{}", path.replace('/', ".").replace("~1", "/").replace("~0", "~")))
 }
 
 #[cfg(test)]

@@ -172,7 +172,9 @@ impl Demo<'_> {
             last.updated, last.desired, last.revision
         ))?;
         let result = check(&expected, &self.deleted, at_pause, at_resume)?;
-        self.say(&self.drawing.style.paint(Paint::Good, &result))
+        // Painted when it is wrapped: what is wrapped is escaped.
+        let lines = self.wrapped(&result);
+        self.print(&self.drawing.style.paint(Paint::Good, &lines))
     }
 
     fn print(&mut self, text: &str) -> Result<()> {
@@ -187,7 +189,12 @@ impl Demo<'_> {
 
     /// Prints an event.
     fn say(&mut self, text: &str) -> Result<()> {
-        self.print(&format!("{}\n", wrapped(text, self.drawing.width, "    ").join("\n")))
+        let lines = self.wrapped(text);
+        self.print(&lines)
+    }
+
+    fn wrapped(&self, text: &str) -> String {
+        wrapped(text, self.drawing.width, "    ").join("\n") + "\n"
     }
 
     /// Waits for the condition, and shows what happens meanwhile.

@@ -8,7 +8,7 @@ use ordereddeployment_wire::Family;
 use crate::client::output::{self, Output};
 use crate::client::reader::{self, Scope};
 use crate::client::watch_cache::WatchCache;
-use crate::client::{ConnectArgs, Connection, OfEither, of_either};
+use crate::client::{ConnectArgs, Connection, OfEither, of_either, quoted};
 use crate::commands::screen;
 use crate::terminal::escape::{escaped, print, print_data, print_stderr};
 use crate::terminal::table::text_of;
@@ -70,11 +70,17 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
             "-o {output} prints OrderedDeployments\nhint: `kubectl get deployment/{name} -o {output}{}`",
             connection.flags
         ),
-        (Some(output), _) if args.watch => bail!(
-            "-o {output} prints the objects once\nhint: `kubectl get od -w -o {output}{}` prints them again \
-             when they change",
-            connection.flags
-        ),
+        (Some(output), name) if args.watch => {
+            let name = name.as_ref().map_or_else(String::new, |of| format!(" {}", of.name));
+            let all = if args.all_namespaces { " -A" } else { "" };
+            let selector =
+                args.selector.as_ref().map_or_else(String::new, |it| format!(" -l {}", quoted(it)));
+            bail!(
+                "-o {output} prints the objects once\nhint: `kubectl get od{name}{all}{selector} -w -o \
+                 {output}{}` prints them again when they change",
+                connection.flags
+            )
+        }
         (Some(output), _) => {
             let Scope { namespace, name, selector, .. } = scope(&args, &connection);
             let found = output::read(&output::raw(&connection.client, namespace), name, selector).await?;

@@ -25,13 +25,24 @@ fn has(line: &str, word: &str) -> bool {
 
 #[test]
 fn commands_flags_and_values_come_from_the_definitions() {
-    assert!(has("", "get") && has("", "help") && has("-n shop ", "get") && !has("", "--context"));
+    assert!(
+        has("", "get")
+            && has("", "help")
+            && has("", "resume")
+            && has("", "undo")
+            && !has("", "rollback")
+            && has("-n shop ", "get")
+            && !has("", "--context")
+    );
     assert!(has("get --", "--watch") && !has("get --", "--token") && has("get --to", "--token"));
     for (line, offered) in [
         ("sta", "status"),
         ("get -o y", "yaml"),
         ("get --output=y", "--output=yaml"),
-        ("set ", "help image"),
+        ("set ", "image"),
+        ("und", "undo"),
+        ("rol", "rollback"),
+        ("restart web --dry-run ", ""),
         ("status web --until ", "complete held"),
         ("order web --replicas ", ""),
     ] {

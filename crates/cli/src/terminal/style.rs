@@ -36,7 +36,8 @@ impl Style {
         let mut locales = variables.map(|value| value.to_string_lossy().to_ascii_lowercase());
         let locale = locales.find(|value| !value.is_empty()).unwrap_or_default();
         Self {
-            color: AutoStream::choice(&std::io::stdout()) != ColorChoice::Never,
+            color: AutoStream::choice(&std::io::stdout()) != ColorChoice::Never
+                && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb"),
             unicode: locale.contains("utf-8") || locale.contains("utf8"),
         }
     }

@@ -132,11 +132,10 @@ async fn kubectl_passes_its_flags_and_completes_names_through_the_plugin(cluster
     // kubectl requires flags after the name of a plugin.
     let before = plugin.plain(&[&space[..], &["ordered", "list"]].concat(), "").await.unwrap();
     assert!(before.err.contains("flags cannot be placed before plugin name"), "{before:?}");
-    let script = plugin.plain(&["ordered", "completion", "kubectl"], "").await.unwrap().out;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("kubectl_complete-ordered");
-    std::fs::write(&file, script).unwrap();
-    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let program = scenarios::beside_the_test("kubectl-ordered").unwrap();
+    std::os::unix::fs::symlink(program, file).unwrap();
     let plugin = plugin.with_folder(folder.path()).unwrap();
     let complete = async |words: &[&[&str]]| {
         let asked = [&["__complete", "ordered"], &words.concat()[..]].concat();
