@@ -117,9 +117,9 @@ async fn get_watches_a_rollout_until_the_object_is_deleted(cluster: TestCluster)
     plugin.fails(1, &["get", "web", "-w", "-o", "name"]).await.unwrap();
     plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
     watch.until("↻ rolling out revision 2").await.unwrap();
-    watch.until("⊘ Terminating").await.unwrap();
-    let seen = watch.until("✔ complete at revision 2").await.unwrap();
+    let seen = watch.until("⊘ Terminating").await.unwrap();
     assert!(seen.iter().any(|line| line.contains("revision 1  web-")), "{seen:#?}");
+    watch.until("✔ complete at revision 2").await.unwrap();
     cluster.kubectl.run(&["delete", "od", "web"]).await.unwrap();
     watch.until("web is deleted").await.unwrap();
     assert_eq!(watch.ended().await.unwrap(), 0);
