@@ -18,6 +18,38 @@ fn slow(cluster: &Cluster, method: Method, part: &'static str) {
         .when(move |info| info.is(&method, part), move || RequestFault::Delay(Duration::from_secs(1)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_reverted_scaling_to_zero_ends_within_its_batch() {
+    let (cluster, _) = Cluster::with_pods(120).await;
+    slow(&cluster, Method::DELETE, "/pods/");
+    let mark = cluster.mark();
+    cluster.scale(0).await;
+    // 16 at a time: all would take 8 seconds.
+    cluster.pass(Duration::from_millis(4500)).await;
+    cluster.scale(120).await;
+    cluster.pass(Duration::from_secs(5)).await;
+    let deleted = cluster.deleted(mark).len();
+    assert!((64..=96).contains(&deleted), "{deleted}");
+    cluster.until_complete().await;
+    assert_eq!(cluster.deleted(mark).len(), deleted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reverted_evictions_end_with_the_one_in_flight() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 20, "podDeletion": "Evict"})).await;
+    slow(&cluster, Method::POST, "/eviction");
+    cluster.scale(1).await;
+    cluster.pass(Duration::from_millis(7500)).await;
+    cluster.scale(20).await;
+    let mark = cluster.mark();
+    cluster.pass(Duration::from_secs(5)).await;
+    let evicted = cluster.asked(mark, "create", "pods");
+    let evicted = evicted.iter().filter(|record| record.subresource.as_deref() == Some("eviction")).count();
+    assert!(evicted <= 1, "{evicted}");
+    cluster.until_complete().await;
+}
+
 /// Scales down, and makes the last pod of the order unready meanwhile. Returns how many pods are deleted
 /// before it.
 async fn before_an_unready_pod(cluster: &Cluster, to: i32, meanwhile: Duration) -> usize {
@@ -98,6 +130,14 @@ async fn a_pod_that_is_marked_before_its_delete_holds_the_rollout() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_is_relabelled_before_its_delete_is_released() {
+    let cluster = Cluster::start().await;
+    let first = about_to_delete(&cluster, json!({"replicas": 3})).await;
+    scaled_meanwhile(&cluster, relabel(&cluster, &first)).await;
+    assert_eq!(cluster.pods().get(&first).await.unwrap().owner_references(), []);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_becomes_ready_before_its_delete_is_evicted() {
     let cluster = Cluster::start().await;
     let first = about_to_delete(&cluster, json!({"replicas": 3, "podDeletion": "Evict"})).await;
@@ -125,4 +165,27 @@ async fn a_pod_that_is_relabelled_between_two_decisions_is_released() {
 async fn relabel(cluster: &Cluster, pod: &str) {
     let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": "quarantine"}}}));
     cluster.pods().patch(pod, &PatchParams::default(), &relabel).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_point_added_during_an_act_holds_before_the_next_group() {
+    let cluster = Cluster::start().await;
+    let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "100%"}});
+    let pods = names(&cluster.deployed(json!({"replicas": 48, "strategy": bounds})).await);
+    for pod in &pods[..16] {
+        cluster.prioritise(pod, 3).await;
+    }
+    slow(&cluster, Method::DELETE, "/pods/");
+    let mark = cluster.mark();
+    cluster.set_image("web:2").await;
+    cluster.pass(Duration::from_millis(500)).await;
+    assert_eq!(cluster.asked(mark, "delete", "pods").len(), 0, "the first group is under way");
+    let next = json!({annotation::DELETE_PRIORITY: "2", annotation::PAUSE_POINT: "before"});
+    let patch = Patch::Merge(json!({"metadata": {"annotations": next}}));
+    cluster.pods().patch(&pods[40], &PatchParams::default(), &patch).await.unwrap();
+    let view = cluster.until_held().await;
+    assert_eq!(view.status().hold.unwrap().pod, pods[40]);
+    let mut deleted = cluster.deleted(mark);
+    deleted.sort();
+    assert_eq!(deleted, pods[..16]);
 }
