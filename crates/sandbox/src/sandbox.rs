@@ -215,10 +215,10 @@ impl Sandbox {
         });
     }
 
-    /// Compacts the history of all resources: watches that lag and watches from an older version expire with
-    /// 410.
-    pub fn compact(&self) {
-        self.server.state().store.compact();
+    /// Compacts the history of all resources up to a version: watches that lag and watches from an older
+    /// version expire with 410. `u64::MAX` drops the whole history.
+    pub fn compact(&self, until: u64) {
+        self.server.state().store.compact(until);
     }
 
     /// All objects in their current state, for [`Self::restore`].

@@ -89,6 +89,11 @@ pub(crate) struct Store {
     pub(crate) changes: watch::Sender<()>,
 }
 
+/// What the garbage collector and the clean-up decide by.
+fn links(object: &Value) -> [&Value; 3] {
+    ["ownerReferences", "finalizers", "deletionTimestamp"].map(|key| &object["metadata"][key])
+}
+
 impl Store {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
@@ -154,9 +159,6 @@ impl Store {
                 request: journal.request,
             });
         }
-        let links = |of: &Value| {
-            ["ownerReferences", "finalizers", "deletionTimestamp"].map(|key| of["metadata"][key].clone())
-        };
         if deleted || previous.as_deref().map(links) != Some(links(&object)) {
             self.changes.send_replace(());
         }
@@ -183,7 +185,7 @@ impl Store {
 
     /// Restores all objects. The version counter continues from the backup.
     pub(crate) fn restore(&mut self, backup: &Backup) {
-        self.compact();
+        self.compact(u64::MAX);
         self.version = backup.version;
         self.restored += 1;
         for (resource, collection) in &mut self.collections {
@@ -194,10 +196,10 @@ impl Store {
         self.changes.send_replace(());
     }
 
-    /// Drops the whole history, as a compaction of etcd does. Watches from an older version expire.
-    pub(crate) fn compact(&mut self) {
+    /// Drops the history up to a version, as a compaction of etcd does. Watches from an older version expire.
+    pub(crate) fn compact(&mut self, until: u64) {
         for collection in self.collections.values_mut() {
-            while !collection.history.is_empty() {
+            while collection.history.front().is_some_and(|event| event.version <= until) {
                 collection.forget_oldest();
             }
             collection.changed.notify_waiters();

@@ -327,7 +327,7 @@ impl TimedFaults {
                     let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
                     offsets.push((instance, SignedDuration::from_millis(by)));
                 }
-                Fault::Compaction { .. } => self.writer.sandbox.compact(),
+                Fault::Compaction { .. } => self.writer.sandbox.compact(u64::MAX),
                 Fault::Action { action, .. } => {
                     // The server may refuse the action.
                     let _ = self.user.perform(&action).await;

@@ -258,7 +258,7 @@ impl TestCluster {
     /// with 410.
     pub async fn compact(&self, version: u64) -> Result<()> {
         match &*self.backend {
-            Backend::Sandbox(sandbox) => sandbox.compact(),
+            Backend::Sandbox(sandbox) => sandbox.compact(version),
             Backend::Real(plane) => plane.compact(version).await?,
         }
         Ok(())

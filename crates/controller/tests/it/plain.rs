@@ -125,7 +125,7 @@ fn break_watch(cluster: &Cluster, which: Option<usize>) {
 /// The watch that was broken expires: a list follows.
 fn restore_watch(cluster: &Cluster, which: Option<usize>) {
     if let Some(which) = which {
-        cluster.sandbox.compact();
+        cluster.sandbox.compact(u64::MAX);
         cluster.sandbox.delay_watch(WATCHED[which], Duration::ZERO);
     }
 }

@@ -106,7 +106,7 @@ async fn sets_without_a_deployment_are_found_by_a_list_too() {
     cluster.pass(Duration::from_secs(5)).await;
     assert_eq!(pods().await, 0);
     // The lagging watch expires: a list follows.
-    cluster.sandbox.compact();
+    cluster.sandbox.compact(u64::MAX);
     cluster.sandbox.delay_watch("replicasets", Duration::ZERO);
     cluster.pass(Duration::from_secs(5)).await;
     assert_eq!(pods().await, 2);

@@ -113,7 +113,7 @@ async fn the_watcher_of_the_client_relists_after_expiry_and_misses_nothing() {
     while !matches!(events.next().await.unwrap().unwrap(), Event::InitDone) {}
     sandbox.delay_watch("configmaps", Duration::from_secs(10));
     make(&api, "a").await;
-    sandbox.compact();
+    sandbox.compact(u64::MAX);
     sandbox.delay_watch("configmaps", Duration::ZERO);
     let found = async {
         loop {
