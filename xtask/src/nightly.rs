@@ -2,12 +2,11 @@
 //! Each part writes its result to the page about reliability.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::process::{capture, top};
+use crate::process::{capture, run_seen, top};
 
 /// The page whose table has one row for each part.
 const PAGE: &str = "docs/reliability.md";
@@ -60,19 +59,8 @@ pub(crate) fn run(number: Option<&str>) -> Result<()> {
 fn play(part: &str) -> Result<String> {
     println!("cargo xtask {part}");
     let own = std::env::current_exe().context("cannot find this program")?;
-    let mut command = Command::new(own);
-    let mut child = command
-        .args(part.split(' '))
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot start the task {part}"))?;
-    let output = child.stdout.take().context("a task without output")?;
     let mut last = String::new();
-    for line in BufReader::new(output).lines() {
-        last = line?;
-        println!("{last}");
-    }
-    let status = child.wait()?;
+    let status = run_seen(Command::new(own).args(part.split(' ')), |line| line.clone_into(&mut last))?;
     if !status.success() {
         bail!("`cargo xtask {part}` failed ({status}); {PAGE} keeps its last result");
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
@@ -67,6 +67,19 @@ fn output(command: &mut Command) -> Result<Output> {
         bail!("{} failed ({}):\n{}", describe(command), output.status, said.trim());
     }
     Ok(output)
+}
+
+/// Runs a command, prints the lines of its output and gives each to `see`. Its error output is this process's.
+pub(crate) fn run_seen(command: &mut Command, mut see: impl FnMut(&str)) -> Result<ExitStatus> {
+    let child = command.stdout(Stdio::piped()).spawn();
+    let mut child = child.with_context(|| format!("cannot start {}", describe(command)))?;
+    let output = child.stdout.take().context("a program without output")?;
+    for line in BufReader::new(output).lines() {
+        let line = line?;
+        println!("{line}");
+        see(&line);
+    }
+    Ok(child.wait()?)
 }
 
 /// Runs a command for at most that time. Returns whether it succeeded and what it printed; `None` if it was

@@ -1,14 +1,13 @@
 //! `cargo xtask test`: every check of the repository, in order, up to the first that fails.
 //! Nothing is installed that was not announced.
 
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{OPTIMIZED, build_release, run, run_within, top};
+use crate::process::{OPTIMIZED, build_release, run, run_seen, run_within, top};
 use crate::tools::CARGO_DENY;
 use crate::{browser, cache, crdserver, image, kubernetes, optimized, pages, programs};
 
@@ -285,18 +284,13 @@ fn cargo_test(targets: &[&str], filters: &[&str], variables: &[(&str, PathBuf)])
     if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
         command.env("PROPTEST_RNG_SEED", "1");
     }
-    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
-    let output = child.stdout.take().context("cargo has no output")?;
     let mut count = Count::default();
-    for line in BufReader::new(output).lines() {
-        let line = line?;
-        println!("{line}");
+    let status = run_seen(&mut command, |line| {
         if let Some(result) = line.strip_prefix("test result: ") {
             count.passed += number_before(result, " passed");
             count.failed += number_before(result, " failed");
         }
-    }
-    let status = child.wait()?;
+    })?;
     if !status.success() {
         // A test program that does not build or is killed prints no result.
         count.failed = count.failed.max(1);

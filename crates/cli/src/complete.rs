@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::builder::ValueHint;
-use clap::{Arg, Command};
+use clap::{Arg, ArgMatches, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
 
 use crate::client::{ConnectArgs, innermost, object_name};
@@ -56,7 +56,7 @@ pub(crate) fn answer(definition: &Command, words: &[String], names: &Names) -> (
     if found.iter().any(|one| one.ends_with(ANY_FILE)) {
         return (Vec::new(), FILES);
     }
-    if !has_command(definition, &words) {
+    if before(definition, &words).is_none_or(|matches| matches.subcommand_name().is_none()) {
         with_names_for_aliases(definition, &words, &mut found);
     }
     let offered = offered(found, words.last().map_or("", String::as_str));
@@ -71,11 +71,10 @@ fn needs_equals(command: &Command, word: &str) -> bool {
     command.get_arguments().any(is_it) || command.get_subcommands().any(|inner| needs_equals(inner, word))
 }
 
-/// Whether a command is named before the last word.
-fn has_command(definition: &Command, words: &[String]) -> bool {
-    let before = words.split_last().map_or(words, |(_, before)| before);
-    let matches = definition.clone().ignore_errors(true).try_get_matches_from(line(before));
-    matches.is_ok_and(|matches| matches.subcommand_name().is_some())
+/// What the words before the last one say, as far as they are valid.
+fn before(definition: &Command, words: &[String]) -> Option<ArgMatches> {
+    let (_, before) = words.split_last()?;
+    definition.clone().ignore_errors(true).try_get_matches_from(line(before)).ok()
 }
 
 /// The engine offers one of the names and aliases of a command, the first one. Offers the name if it fits.
@@ -164,8 +163,7 @@ fn from_cluster(definition: &Command, words: &[String], resource: Resource) -> V
 
 /// The flags for a cluster and the OrderedDeployment before the last of these words.
 fn parsed(definition: &Command, words: &[String]) -> Option<(ConnectArgs, Option<String>)> {
-    let (_, before) = words.split_last()?;
-    let matches = definition.clone().ignore_errors(true).try_get_matches_from(line(before)).ok()?;
+    let matches = before(definition, words)?;
     let connect = ConnectArgs::of(&matches).ok()?;
     let mut names = innermost(&matches).try_get_raw("name").ok().flatten().into_iter().flatten();
     Some((connect, names.find_map(|name| object_name(name.to_str()?).ok())))

@@ -126,14 +126,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         complete::print(&command(), &words);
         return Exit::Success;
     }
-    let word = |word: &OsString| word.to_string_lossy().split('=').next().unwrap_or_default().to_owned();
-    let given: Vec<String> = arguments.iter().map(word).collect();
-    let cli = match parse(arguments) {
+    let cli = match parse(arguments.iter().cloned()) {
         Ok(cli) => cli,
         Err(error) => {
             // A failure to print cannot be reported anywhere.
             let _ = error.print();
-            if let Some((_, hint)) = REMOVED.iter().find(|(word, _)| given.iter().any(|one| one == word)) {
+            if let Some(hint) = instead(&arguments) {
                 escape::print_stderr(format_args!("hint: {hint}"));
             }
             return if error.use_stderr() { Exit::Usage } else { Exit::Success };
@@ -148,6 +146,15 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             exit::of_error(&error)
         }
     }
+}
+
+/// What to use instead of a removed word of the command line.
+fn instead(arguments: &[OsString]) -> Option<&'static str> {
+    let is_given = |word: &str| {
+        let mut given = arguments.iter().map(|argument| argument.to_string_lossy());
+        given.any(|given| given.split('=').next() == Some(word))
+    };
+    REMOVED.into_iter().find(|(word, _)| is_given(word)).map(|(_, hint)| hint)
 }
 
 /// The definition of all commands. Flags for a cluster are also accepted before the command; only the help of

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use case::{Case, Depth, cases};
 use clap::Parser;
 use search::{Finding, Outcome, explore};
@@ -80,6 +80,7 @@ fn main() -> Result<ExitCode> {
         .enumerate()
         .filter(|(number, _)| arguments.only.map_or(number % parts == part, |only| only == *number))
         .collect();
+    ensure!(!cases.is_empty(), "these arguments select no cluster");
     let next = AtomicUsize::new(0);
     let total = Mutex::new(Total::default());
     let jobs =

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use faults::campaign::{CaseId, case_ids, interleaved};
 use faults::oracles::{Violation, check};
@@ -120,6 +120,7 @@ fn campaign(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(&[part, parts]) = arguments.part.as_deref() {
         ids = ids.into_iter().skip(part.saturating_sub(1)).step_by(parts.max(1)).collect();
     }
+    ensure!(!ids.is_empty(), "these arguments select no run");
     if arguments.until.is_some() {
         ids = interleaved(ids);
     }

@@ -104,9 +104,9 @@ fn merged(live: &Value, manifest: &Value) -> Value {
 
 /// The path of the first difference, for the user: `template.spec.containers.1.image`.
 fn difference(first: &Value, second: &Value) -> Option<String> {
-    let path = json_patch::diff(first, second).first()?.path().to_string();
-    // A JSON pointer: RFC 6901.
-    Some(format!("template{}", path.replace('/', ".").replace("~1", "/").replace("~0", "~")))
+    let changes = json_patch::diff(first, second);
+    let path = changes.first()?.path().tokens().map(|token| format!(".{}", token.decoded()));
+    Some(path.fold("template".to_owned(), |path, token| path + &token))
 }
 
 #[cfg(test)]
@@ -135,6 +135,8 @@ mod tests {
         let two = json!({"spec": {"containers": [{"image": "a"}, {"image": "c"}]}});
         assert_eq!(difference(&one, &two).unwrap(), "template.spec.containers.1.image");
         assert_eq!(difference(&one, &one), None);
+        let key = json!({"a/b": "1"});
+        assert_eq!(difference(&key, &json!({"a/b": "2"})).unwrap(), "template.a/b");
         assert_eq!(difference(&json!({}), &one).unwrap(), "template.spec");
     }
 }

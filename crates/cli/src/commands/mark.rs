@@ -218,9 +218,10 @@ async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) 
         return "note: no OrderedDeployment and no ReplicaSet controls it: the annotations have no effect"
             .to_owned();
     };
-    let mut lines = Vec::new();
+    // From the state of its deployment, if it can be read; then what needs no state.
+    let (mut lines, mut last) = (Vec::new(), Vec::new());
     if pause.is_some() && pod.pod().facts.priority.is_none() {
-        lines.push(format!(
+        last.push(format!(
             "note: it has no delete priority of its own, so its place can change until a rollout is there; \
              fix it with `kubectl ordered mark {} --priority N{flags}`",
             pod.name_any()
@@ -228,13 +229,12 @@ async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) 
     }
     let found = owner(connection, pod, family).await;
     let name = found.as_ref().map_or_else(|| "NAME".to_owned(), |found| reference(family, found));
-    lines.push(match (&found, family) {
+    last.push(match (&found, family) {
         (None, Family::Plain) => "note: its ReplicaSet has no Deployment, or cannot be read".to_owned(),
         _ => format!("`kubectl ordered order {name}{flags}` shows the order"),
     });
-    let Some(found) = found else { return lines.join("\n") };
-    let Ok(state) = connection.state(family, &found).await else { return lines.join("\n") };
-    lines.splice(0..0, state.doubt.iter().map(|doubt| format!("note: {doubt}")));
+    let Some(found) = found else { return last.join("\n") };
+    let Ok(state) = connection.state(family, &found).await else { return last.join("\n") };
     let overview = Overview::of(&state, "");
     if let Some(hold) = &overview.hold
         && hold.declared.is_none()
@@ -248,17 +248,16 @@ async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) 
     let order = overview.in_order();
     let row = order.iter().find(|row| Some(&*row.uid) == pod.metadata.uid.as_deref());
     if let Some(place) = row.and_then(|row| row.place) {
+        lines.push(format!("{name}: it is number {place} of {} in the order", order.len()));
         if pause == Some(Side::After) && place == order.len() {
-            lines.insert(
-                0,
-                "note: it is the last in the order: no rollout pauses after its last pod".to_owned(),
-            );
+            lines.push("note: it is the last in the order: no rollout pauses after its last pod".to_owned());
         }
-        lines.insert(0, format!("{name}: it is number {place} of {} in the order", order.len()));
     } else if overview.is_rolling() {
         let place = "it is of the current revision; the annotations take effect after this rollout";
-        lines.insert(0, format!("{name}: {place}"));
+        lines.push(format!("{name}: {place}"));
     }
+    lines.extend(state.doubt.iter().map(|doubt| format!("note: {doubt}")));
+    lines.extend(last);
     lines.join("\n")
 }
 

@@ -1,8 +1,7 @@
 //! Colours and Unicode lines in the output.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
-
-use anstream::{AutoStream, ColorChoice};
 
 use crate::terminal::escape::PAINT_MARKS;
 
@@ -32,12 +31,10 @@ pub(crate) enum Paint {
 impl Style {
     /// Colours on a terminal or with `CLICOLOR_FORCE`, and not with `NO_COLOR`; Unicode in UTF-8 locales.
     pub(crate) fn of_stdout() -> Self {
-        let variables = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(std::env::var_os);
-        let mut locales = variables.map(|value| value.to_string_lossy().to_ascii_lowercase());
-        let locale = locales.find(|value| !value.is_empty()).unwrap_or_default();
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
+        let locale = locale.to_string_lossy().to_ascii_lowercase();
         Self {
-            color: AutoStream::choice(&std::io::stdout()) != ColorChoice::Never
-                && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb"),
+            color: has_colors(std::io::stdout().is_terminal()),
             unicode: locale.contains("utf-8") || locale.contains("utf8"),
         }
     }
@@ -65,9 +62,21 @@ impl Style {
     }
 }
 
+/// The value of a variable that is set and not empty.
+fn set(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Whether output has colours, depending on whether it goes to a terminal.
+fn has_colors(is_terminal: bool) -> bool {
+    let on_terminal = is_terminal && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    let forced = set("CLICOLOR_FORCE").is_some_and(|value| value != "0");
+    set("NO_COLOR").is_none() && (on_terminal || forced)
+}
+
 /// Whether logs have colours.
 pub(crate) fn has_colors_on_stderr() -> bool {
-    AutoStream::choice(&std::io::stderr()) != ColorChoice::Never
+    has_colors(std::io::stderr().is_terminal())
 }
 
 /// The width of the terminal; `None` if the output is not a terminal.

@@ -1,8 +1,6 @@
-//! The manifests of the documentation: both servers accept every one, and every command of the recipes is
-//! valid.
+//! The manifests of the documentation: both servers accept every one.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -15,8 +13,6 @@ use tokio::time::Instant;
 use crate::page::in_language;
 use crate::templates::STRICT;
 
-/// Pages with commands.
-const PAGES: [&str; 2] = ["docs/recipes.md", "docs/nodecosts.md"];
 /// The newest minor version that has what the pages need.
 const NEWEST: u32 = 36;
 
@@ -149,30 +145,6 @@ fn assert_part_of(asked: &Value, stored: &Value, path: &str) {
         }
         _ => assert_eq!(asked, stored, "{path}"),
     }
-}
-
-/// `kubectl ordered …` in the recipes: the command and its flags exist.
-#[test]
-fn every_command_and_flag_of_the_recipes_exists() {
-    let program = scenarios::beside_the_test("kubectl-ordered").unwrap();
-    let mut count = 0;
-    for page in PAGES {
-        for line in in_language(page, "sh").iter().flat_map(|block| block.lines()) {
-            let line = line.split(" #").next().unwrap_or_default();
-            let Some(words) = line.trim().strip_prefix("kubectl ordered ") else { continue };
-            let mut words = words.split_whitespace();
-            let command = words.next().unwrap();
-            let help = Command::new(&program).args([command, "--help"]).output().unwrap();
-            assert!(help.status.success(), "{page}: {line}");
-            let help = String::from_utf8(help.stdout).unwrap();
-            for flag in words.filter(|word| word.starts_with("--")) {
-                let flag = flag.split('=').next().unwrap();
-                assert!(help.contains(flag), "{page}: {line}: {flag} is none of\n{help}");
-            }
-            count += 1;
-        }
-    }
-    assert!(count >= 8, "{count} commands");
 }
 
 side_by_side!(
