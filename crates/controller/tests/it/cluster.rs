@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -34,6 +35,8 @@ pub struct Cluster {
     pub metrics: Arc<Metrics>,
     pub health: Health,
     pub limits: Limits,
+    /// How far the clocks of controllers that start from now on are ahead of the server's.
+    pub ahead: SignedDuration,
     /// The request rules for controllers that start from now on.
     pub faults: FaultInjector,
     /// How controllers of ReplicaSets that start from now on keep apart from a built-in one.
@@ -102,6 +105,7 @@ impl Cluster {
             metrics,
             health: health(&[Family::Ordered], false),
             limits: Limits::default(),
+            ahead: SignedDuration::ZERO,
             faults: FaultInjector::default(),
             apart: None,
             family: Family::Ordered,
@@ -120,10 +124,10 @@ impl Cluster {
 
     fn next_controller(&mut self) -> (Client, Options) {
         self.controllers += 1;
-        let clock = self.clock.clone();
+        let (clock, ahead) = (self.clock.clone(), self.ahead);
         let mut options = Options::new(Arc::clone(&self.metrics));
         options.family = self.family;
-        options.clock = Clock::from_fn(move || clock.now());
+        options.clock = Clock::from_fn(move || clock.now() + ahead);
         options.health = self.health.clone();
         options.limiter = Limiter::new(self.limits);
         options.names = Names::seeded(self.controllers);

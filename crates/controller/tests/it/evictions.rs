@@ -248,3 +248,22 @@ async fn unavailable_pods_are_deleted_regardless_of_budgets() {
     cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
     assert_eq!((cluster.deleted(mark), evicted(&cluster, mark)), (pods[..1].to_vec(), pods[1..].to_vec()));
 }
+
+/// The disruption controller counts when a pod or the budget changes, and a change of `replicas` is neither. A
+/// new set without pods is not counted, so the old set keeps its size, and the budget allows no eviction.
+#[tokio::test(start_paused = true)]
+async fn a_budget_is_not_counted_with_the_size_of_a_new_set_without_pods() {
+    let cluster = Cluster::start().await;
+    let pods = deployed(&cluster, 3).await;
+    let spec = json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}});
+    let budget = serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap();
+    budgets(&cluster).create(&PostParams::default(), &budget).await.unwrap();
+    cluster.pass(Duration::from_secs(3)).await;
+    let mark = cluster.mark();
+    cluster.set_image("web:2").await;
+    cluster.until("it is refused", is_refused).await;
+    cluster.annotate(&pods[2], "note", "a change that makes the budget count".to_owned()).await;
+    cluster.pass(Duration::from_secs(600)).await;
+    assert_eq!(evicted(&cluster, mark), [""; 0]);
+    assert_eq!(cluster.view().await.active().len(), 3);
+}

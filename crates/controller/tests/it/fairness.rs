@@ -162,3 +162,20 @@ async fn lost_pods_are_replaced_although_the_object_changes_during_many_live_rea
     }
     assert_eq!(least, 4, "a pod was missing for five seconds");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_forged_without_end_is_read_live_now_and_then() {
+    let (cluster, _) = Cluster::with_pods(4).await;
+    sleep(Duration::from_secs(30)).await;
+    let mark = cluster.mark();
+    for number in 0..2000 {
+        let patch = Patch::Merge(json!({"status": {"rollout": {"revision": 1_000_000 + number}}}));
+        cluster.deployments().patch_status("web", &PatchParams::default(), &patch).await.unwrap();
+        sleep(Duration::from_millis(10)).await;
+    }
+    let reads = cluster.asked(mark, "list", "pods").len();
+    assert!((5..40).contains(&reads), "{reads} live reads in 20 seconds");
+    sleep(Duration::from_secs(10)).await;
+    let status = cluster.deployments().get("web").await.unwrap().status.unwrap();
+    assert_eq!(status.rollout.unwrap().revision, 1);
+}

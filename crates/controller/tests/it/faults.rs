@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::names::annotation;
+use serde_json::json;
 
 use crate::cluster::{Cluster, View, names};
 use crate::fault_injector::RequestFault;
@@ -68,4 +71,32 @@ async fn an_object_that_was_not_found_by_mistake_is_read_again() {
     cluster.pass(Duration::from_secs(20)).await;
     let view = cluster.view().await;
     assert!(view.is_complete() && view.updated().len() == 2, "{:#?}", view.status());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_write_of_a_sets_status_is_retried_within_moments() {
+    let cluster = Cluster::start().await;
+    for code in [429, 500, 409] {
+        cluster.refuse("patch", "orderedreplicasets", code, 3);
+    }
+    cluster.deployed(json!({"replicas": 3})).await;
+    cluster.pass(Duration::from_secs(10)).await;
+    let sets = cluster.all_sets().await;
+    assert_eq!(sets[0].status.as_ref().unwrap().ready_replicas, Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_release_or_adoption_is_retried_within_moments() {
+    let (cluster, pods) = Cluster::with_pods(3).await;
+    let owners_with_label = async |app: &str| {
+        cluster.refuse("patch", "pods", 403, 4);
+        let label = Patch::Merge(json!({"metadata": {"labels": {"app": app}}}));
+        cluster.pods().patch(&pods[1], &PatchParams::default(), &label).await.unwrap();
+        cluster.pass(Duration::from_secs(2)).await;
+        cluster.pods().get(&pods[1]).await.unwrap().owner_references().len()
+    };
+    assert_eq!(owners_with_label("quarantine").await, 0);
+    cluster.until_complete().await;
+    cluster.prioritise(&pods[1], -1).await;
+    assert_eq!(owners_with_label("web").await, 1);
 }

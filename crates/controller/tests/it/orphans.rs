@@ -124,3 +124,18 @@ async fn adoptions_end_once_the_watch_shows_that_the_object_is_being_deleted() {
     // Only the adoptions that were in flight.
     assert_eq!(cluster.asked(from, "patch", "pods").len(), 5);
 }
+
+#[tokio::test(start_paused = true)]
+async fn creates_end_once_the_watch_shows_that_the_object_is_being_deleted() {
+    let cluster = Cluster::start().await;
+    // Each batch takes a second.
+    let is_create = |info: &RequestInfo| info.is(&Method::POST, "/pods");
+    cluster.faults.when(is_create, || RequestFault::Delay(Duration::from_secs(1)));
+    cluster.deploy(json!({"replicas": 500})).await;
+    cluster.pass(Duration::from_millis(4500)).await;
+    let from = cluster.mark();
+    mark::<OrderedDeployment>(&cluster.client).await;
+    cluster.pass(Duration::from_secs(20)).await;
+    // Only the batch that was in flight.
+    assert_eq!(cluster.asked(from, "create", "pods").len(), 16);
+}
