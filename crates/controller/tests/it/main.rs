@@ -19,6 +19,7 @@ mod failures;
 mod fairness;
 mod fault_injector;
 mod faults;
+mod fuzz;
 mod handover;
 mod health;
 mod holds;
