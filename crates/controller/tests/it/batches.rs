@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use http::Method;
 use kube::ResourceExt;
-use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::names::annotation;
 use serde_json::{Value, json};
 
@@ -12,7 +11,7 @@ use crate::cluster::{Cluster, View, is_ready, names};
 use crate::fault_injector::RequestFault;
 
 /// Each request of that kind takes a second.
-fn slow(cluster: &Cluster, method: Method, part: &'static str) {
+pub(crate) fn slow(cluster: &Cluster, method: Method, part: &'static str) {
     cluster
         .faults
         .when(move |info| info.is(&method, part), move || RequestFault::Delay(Duration::from_secs(1)));
@@ -163,8 +162,7 @@ async fn a_pod_that_is_relabelled_between_two_decisions_is_released() {
 }
 
 async fn relabel(cluster: &Cluster, pod: &str) {
-    let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": "quarantine"}}}));
-    cluster.pods().patch(pod, &PatchParams::default(), &relabel).await.unwrap();
+    cluster.patch_pod(pod, json!({"metadata": {"labels": {"app": "quarantine"}}})).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,8 +179,7 @@ async fn a_pause_point_added_during_an_act_holds_before_the_next_group() {
     cluster.pass(Duration::from_millis(500)).await;
     assert_eq!(cluster.asked(mark, "delete", "pods").len(), 0, "the first group is under way");
     let next = json!({annotation::DELETE_PRIORITY: "2", annotation::PAUSE_POINT: "before"});
-    let patch = Patch::Merge(json!({"metadata": {"annotations": next}}));
-    cluster.pods().patch(&pods[40], &PatchParams::default(), &patch).await.unwrap();
+    cluster.patch_pod(&pods[40], json!({"metadata": {"annotations": next}})).await;
     let view = cluster.until_held().await;
     assert_eq!(view.status().hold.unwrap().pod, pods[40]);
     let mut deleted = cluster.deleted(mark);

@@ -272,7 +272,11 @@ impl Cluster {
     }
 
     pub async fn resume(&self, id: &str) {
-        let patch = Patch::Merge(json!({"status": {"resumeRequested": id}}));
+        self.patch_status(json!({"resumeRequested": id})).await;
+    }
+
+    pub async fn patch_status(&self, status: Value) {
+        let patch = Patch::Merge(json!({"status": status}));
         self.deployments().patch_status("web", &PatchParams::default(), &patch).await.unwrap();
     }
 

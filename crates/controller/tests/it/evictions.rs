@@ -21,9 +21,9 @@ fn budgets(cluster: &Cluster) -> Api<PodDisruptionBudget> {
     Api::default_namespaced(cluster.client.clone())
 }
 
-/// A budget for all pods of `web`, and time for its status to be computed.
-async fn budget(cluster: &Cluster, name: &str, min_available: Value) {
-    let spec = json!({"minAvailable": min_available, "selector": {"matchLabels": {"app": "web"}}});
+/// A budget with this limit for all pods of `web`, and time for its status to be computed.
+async fn budget(cluster: &Cluster, name: &str, limit: (&str, i32)) {
+    let spec = json!({limit.0: limit.1, "selector": {"matchLabels": {"app": "web"}}});
     let budget = serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap();
     budgets(cluster).create(&PostParams::default(), &budget).await.unwrap();
     cluster.pass(Duration::from_secs(3)).await;
@@ -68,7 +68,7 @@ fn evicted(cluster: &Cluster, from: usize) -> Vec<String> {
 async fn an_eviction_refused_for_hours_is_retried_twice_a_minute() {
     let cluster = Cluster::start().await;
     deployed(&cluster, 3).await;
-    budget(&cluster, "web", json!(9)).await;
+    budget(&cluster, "web", ("minAvailable", 9)).await;
     cluster.set_image("web:2").await;
     cluster.until("it is refused", is_refused).await;
     cluster.pass(Duration::from_secs(120)).await;
@@ -95,7 +95,7 @@ async fn an_eviction_refused_for_hours_is_retried_twice_a_minute() {
 async fn a_refused_eviction_is_retried_early_only_after_another_pod_becomes_ready() {
     let cluster = Cluster::start().await;
     let pods = deployed(&cluster, 3).await;
-    budget(&cluster, "web", json!(9)).await;
+    budget(&cluster, "web", ("minAvailable", 9)).await;
     cluster.set_image("web:2").await;
     cluster.until("it is refused", is_refused).await;
     cluster.pass(Duration::from_secs(240)).await;
@@ -127,10 +127,7 @@ async fn a_budget_that_was_counted_between_two_sizes_is_counted_again_in_a_pause
         cluster.prioritise(pod, priority).await;
     }
     cluster.annotate(&pods[2], annotation::PAUSE_POINT, "before").await;
-    let spec = json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}});
-    let budget = serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap();
-    budgets(&cluster).create(&PostParams::default(), &budget).await.unwrap();
-    cluster.pass(Duration::from_secs(3)).await;
+    budget(&cluster, "web", ("maxUnavailable", 1)).await;
     let counted = async || {
         let status = budgets(&cluster).get("web").await.unwrap().status.unwrap();
         (status.expected_pods, status.disruptions_allowed)
@@ -205,7 +202,7 @@ async fn a_not_found_answer_about_another_object_loses_no_pod_and_no_eviction_ve
 async fn each_pod_is_read_before_its_eviction() {
     let cluster = Cluster::start().await;
     deployed(&cluster, 4).await;
-    budget(&cluster, "web", json!(1)).await;
+    budget(&cluster, "web", ("minAvailable", 1)).await;
     let from = cluster.mark();
     cluster.scale(2).await;
     cluster.until("two pods", |view| view.active().len() == 2).await;
@@ -220,7 +217,7 @@ async fn each_pod_is_read_before_its_eviction() {
 async fn a_budget_that_counts_an_eviction_that_failed_is_explained() {
     let cluster = Cluster::start().await;
     let pods = deployed(&cluster, 3).await;
-    budget(&cluster, "web", json!(2)).await;
+    budget(&cluster, "web", ("minAvailable", 2)).await;
     let (api, pod) = (cluster.pods(), pods[0].clone());
     cluster.faults.before(Method::POST, "/eviction", async move {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {"note": "now"}}}));
@@ -239,7 +236,7 @@ async fn unavailable_pods_are_deleted_regardless_of_budgets() {
     let cluster = Cluster::start().await;
     let pods = deployed(&cluster, 3).await;
     cluster.set_ready(&pods[0], false).await;
-    budget(&cluster, "web", json!(9)).await;
+    budget(&cluster, "web", ("minAvailable", 9)).await;
     let mark = cluster.mark();
     cluster.set_image("web:2").await;
     cluster.until("it is refused", is_refused).await;
@@ -255,10 +252,7 @@ async fn unavailable_pods_are_deleted_regardless_of_budgets() {
 async fn a_budget_is_not_counted_with_the_size_of_a_new_set_without_pods() {
     let cluster = Cluster::start().await;
     let pods = deployed(&cluster, 3).await;
-    let spec = json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}});
-    let budget = serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap();
-    budgets(&cluster).create(&PostParams::default(), &budget).await.unwrap();
-    cluster.pass(Duration::from_secs(3)).await;
+    budget(&cluster, "web", ("maxUnavailable", 0)).await;
     let mark = cluster.mark();
     cluster.set_image("web:2").await;
     cluster.until("it is refused", is_refused).await;

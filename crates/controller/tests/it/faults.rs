@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use kube::ResourceExt;
-use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::names::annotation;
 use serde_json::json;
 
@@ -90,8 +89,7 @@ async fn a_failed_release_or_adoption_is_retried_within_moments() {
     let (cluster, pods) = Cluster::with_pods(3).await;
     let owners_with_label = async |app: &str| {
         cluster.refuse("patch", "pods", 403, 4);
-        let label = Patch::Merge(json!({"metadata": {"labels": {"app": app}}}));
-        cluster.pods().patch(&pods[1], &PatchParams::default(), &label).await.unwrap();
+        cluster.patch_pod(&pods[1], json!({"metadata": {"labels": {"app": app}}})).await;
         cluster.pass(Duration::from_secs(2)).await;
         cluster.pods().get(&pods[1]).await.unwrap().owner_references().len()
     };

@@ -13,6 +13,7 @@ use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::batches::slow;
 use crate::cluster::Cluster;
 use crate::fault_injector::{RequestFault, RequestInfo};
 
@@ -128,9 +129,7 @@ async fn adoptions_end_once_the_watch_shows_that_the_object_is_being_deleted() {
 #[tokio::test(start_paused = true)]
 async fn creates_end_once_the_watch_shows_that_the_object_is_being_deleted() {
     let cluster = Cluster::start().await;
-    // Each batch takes a second.
-    let is_create = |info: &RequestInfo| info.is(&Method::POST, "/pods");
-    cluster.faults.when(is_create, || RequestFault::Delay(Duration::from_secs(1)));
+    slow(&cluster, Method::POST, "/pods");
     cluster.deploy(json!({"replicas": 500})).await;
     cluster.pass(Duration::from_millis(4500)).await;
     let from = cluster.mark();

@@ -172,15 +172,10 @@ fn sets_without_a_record_are_marked_as_the_status_says_and_can_be_gone_back_to()
     assert_eq!(images(&cluster), BTreeSet::from(["v3".to_owned()]));
 }
 
-fn paused_at_the_canary() -> Cluster {
-    let mut cluster = rolling(4, 1, 1, "canary after 1");
-    cluster.play("image v2");
-    cluster
-}
-
 #[test]
 fn a_hold_whose_number_is_forged_makes_no_updated_pod_beyond_its_point() {
-    let mut cluster = paused_at_the_canary();
+    let mut cluster = rolling(4, 1, 1, "canary after 1");
+    cluster.play("image v2");
     let sizes = json!({hash_of(&cluster, "v1"): 0, hash_of(&cluster, "v2"): 4});
     patch(&mut cluster, &json!({"hold": {"sizes": sizes, "declared": {"afterUpdated": "100%"}}}));
     cluster.play("settle => v1=3 v2=1");
