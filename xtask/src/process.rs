@@ -69,7 +69,8 @@ fn output(command: &mut Command) -> Result<Output> {
     Ok(output)
 }
 
-/// Runs a command, prints the lines of its output and gives each to `see`. Its error output is this process's.
+/// Runs a command, prints the lines of its output and gives each to `see`. Its error output is that of this
+/// process.
 pub(crate) fn run_seen(command: &mut Command, mut see: impl FnMut(&str)) -> Result<ExitStatus> {
     let child = command.stdout(Stdio::piped()).spawn();
     let mut child = child.with_context(|| format!("cannot start {}", describe(command)))?;

@@ -246,8 +246,8 @@ async fn unavailable_pods_are_deleted_regardless_of_budgets() {
     assert_eq!((cluster.deleted(mark), evicted(&cluster, mark)), (pods[..1].to_vec(), pods[1..].to_vec()));
 }
 
-/// The disruption controller counts when a pod or the budget changes, and a change of `replicas` is neither. A
-/// new set without pods is not counted, so the old set keeps its size, and the budget allows no eviction.
+/// The disruption controller counts when a pod or the budget changes, and a change of `replicas` is neither.
+/// A new set without pods is not counted, so the old set keeps its size, and the budget allows no eviction.
 #[tokio::test(start_paused = true)]
 async fn a_budget_is_not_counted_with_the_size_of_a_new_set_without_pods() {
     let cluster = Cluster::start().await;

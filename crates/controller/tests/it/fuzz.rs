@@ -1,5 +1,5 @@
-//! Random specs and statuses: an object that the API server accepts can be decoded, and `validate` accepts it.
-//! `PROPTEST_CASES` raises the number of cases.
+//! Random specs and statuses: an object that the API server accepts can be decoded, and `validate` accepts
+//! it. `PROPTEST_CASES` raises the number of cases.
 
 use http::Request;
 use json_patch::jsonptr::PointerBuf;
