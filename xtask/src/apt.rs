@@ -17,17 +17,16 @@ const KEYRINGS: [&str; 2] =
 /// One suite of the machine's Debian mirror, with its own lists.
 pub(crate) struct Apt {
     folder: PathBuf,
-    suite: &'static str,
 }
 
 impl Apt {
     /// Fetches the package lists of `suite` into `folder`.
-    pub(crate) fn new(folder: &Path, suite: &'static str) -> Result<Self> {
+    pub(crate) fn new(folder: &Path, suite: &str) -> Result<Self> {
         if crate::process::find_in_path("apt-get").is_none() {
             bail!("this needs a Debian machine: there is no apt-get here");
         }
         let mirror = mirror(folder)?;
-        let apt = Self { folder: folder.join(format!("apt-{suite}")), suite };
+        let apt = Self { folder: folder.join(format!("apt-{suite}")) };
         prepare(&apt.folder)?;
         let signed = KEYRINGS.iter().find(|file| Path::new(file).is_file());
         let options = signed.map(|file| format!("[signed-by={file}] ")).unwrap_or_default();
@@ -37,16 +36,6 @@ impl Apt {
             || format!("cannot fetch the package lists of Debian {suite} from this machine's mirror"),
         )?;
         Ok(apt)
-    }
-
-    /// The version of a package in this suite.
-    pub(crate) fn version(&self, package: &str) -> Result<String> {
-        let said = capture(self.command("apt-cache").args(["show", "--no-all-versions", package]))
-            .with_context(|| format!("Debian {} has no package {package}", self.suite))?;
-        let version = said.lines().find_map(|line| line.strip_prefix("Version: "));
-        version
-            .map(str::to_owned)
-            .with_context(|| format!("no version of {package} in Debian {}", self.suite))
     }
 
     /// The names of the packages that `package` depends on, including itself.

@@ -17,7 +17,6 @@ use crate::programs::{is_set, write_script};
 const SUITE: &str = "bookworm";
 const BROWSER: Download = Download {
     entry: "chromium-bookworm",
-    what: "Chromium and its driver, out of Debian bookworm's packages (140 MB)",
     fetch,
     hint: "no Chromium: set CHROMIUM to it and CHROMEDRIVER to its driver",
 };
@@ -33,7 +32,6 @@ const AXE: Package = Package {
 
 const CHECKER: Download = Download {
     entry: "axe-core-4.14.1",
-    what: "axe-core 4.14.1, an npm package",
     fetch: |folder| {
         let scratch = Scratch::new("axe-package")?;
         let script = AXE.fetch(scratch.path())?.join("axe.min.js");
@@ -65,12 +63,6 @@ const FONTS: &str = "<?xml version=\"1.0\"?>
 
 /// The variables of the tests, in the order of their names.
 type Variables = Vec<(&'static str, PathBuf)>;
-
-/// What `find` will do, for the announcement.
-pub(crate) fn announcements() -> Result<Vec<String>> {
-    let wanted = [(&BROWSER, can_fetch()), (&CHECKER, can_check())].into_iter().filter(|(_, wanted)| *wanted);
-    wanted.filter_map(|(download, _)| download.announcement().transpose()).collect()
-}
 
 /// The browser as variables of the tests: `CHROMIUM`, `CHROMEDRIVER` and `AXE`. Variables that are set stay.
 /// Without a browser and without apt-get there are none, and the tests leave the page out.

@@ -20,36 +20,13 @@ pub(crate) fn root() -> Result<PathBuf> {
     Ok(base.join("ordereddeployment"))
 }
 
-/// An entry, if it exists.
-pub(crate) fn existing(name: &str) -> Result<Option<PathBuf>> {
-    let entry = root()?.join(name);
-    Ok(entry.is_dir().then_some(entry))
-}
-
-/// The newest entry whose name starts with this prefix, and the rest of its name.
-pub(crate) fn newest(prefix: &str) -> Result<Option<(PathBuf, String)>> {
-    let root = root()?;
-    let Ok(entries) = fs::read_dir(&root) else { return Ok(None) };
-    let mut found = None;
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if let Some(rest) = name.strip_prefix(prefix) {
-            let made = entry.metadata()?.modified()?;
-            if found.as_ref().is_none_or(|(youngest, _)| made > *youngest) {
-                found = Some((made, (entry.path(), rest.to_owned())));
-            }
-        }
-    }
-    Ok(found.map(|(_, entry)| entry))
-}
-
 /// The entry with this name; if it does not exist, `build` fills an empty folder that becomes the entry.
 pub(crate) fn entry(name: &str, build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-    if let Some(entry) = existing(name)? {
+    let entry = root()?.join(name);
+    if entry.is_dir() {
         return Ok(entry);
     }
-    let entry = root()?.join(name);
+    eprintln!("To be fetched or built: {name}, into {}.", entry.display());
     let scratch = Scratch::new(name)?;
     build(scratch.path())?;
     if let Err(error) = fs::rename(scratch.path(), &entry)
@@ -64,8 +41,6 @@ pub(crate) fn entry(name: &str, build: impl FnOnce(&Path) -> Result<()>) -> Resu
 pub(crate) struct Download {
     /// Its name.
     pub(crate) entry: &'static str,
-    /// What it is, and from where.
-    pub(crate) what: &'static str,
     /// Fills an empty folder.
     pub(crate) fetch: fn(&Path) -> Result<()>,
     /// What a user can do if that fails.
@@ -73,12 +48,6 @@ pub(crate) struct Download {
 }
 
 impl Download {
-    /// What `find` will do, for the announcement; `None` if the entry exists.
-    pub(crate) fn announcement(&self) -> Result<Option<String>> {
-        let place = root()?.join(self.entry);
-        Ok((!place.is_dir()).then(|| format!("{}, to {}", self.what, place.display())))
-    }
-
     /// The folder of the entry.
     pub(crate) fn find(&self) -> Result<PathBuf> {
         entry(self.entry, self.fetch).context(self.hint)

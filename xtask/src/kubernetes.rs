@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
 use crate::apt::Apt;
-use crate::cache;
+use crate::cache::{self, Download};
 use crate::golang::Go;
 use crate::process::{capture, run_logged};
 
@@ -23,22 +23,12 @@ const IMPORT_PATH: &str = "k8s.io/kubernetes";
 /// Where Debian's Go packages put sources.
 const GOCODE: &str = "usr/share/gocode/src";
 
-fn entry_name() -> String {
-    format!("kubernetes-{VERSION}")
-}
-
-/// What `find` will do, for the announcement; `None` if nothing needs to be built.
-pub(crate) fn announcement() -> Result<Option<String>> {
-    if std::env::var_os("KUBEBUILDER_ASSETS").is_some() || cache::existing(&entry_name())?.is_some() {
-        return Ok(None);
-    }
-    let place = cache::root()?.join(entry_name());
-    Ok(Some(format!(
-        "Kubernetes {VERSION}, built out of Debian {SUITE}'s source package (130 MB to fetch, 3 GB of disk \
-         while building, some minutes on two cores), to {}",
-        place.display()
-    )))
-}
+/// 130 MB of packages, 3 GB of disk while building, some minutes on two cores.
+const BUILT: Download = Download {
+    entry: "kubernetes-1.20.2",
+    fetch: build,
+    hint: "cannot build Kubernetes; set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd to do without",
+};
 
 /// The folder with `kube-apiserver`, `etcd` and the rest.
 pub(crate) fn find() -> Result<PathBuf> {
@@ -54,20 +44,24 @@ pub(crate) fn find() -> Result<PathBuf> {
         }
         return Ok(folder);
     }
-    if cache::existing(&entry_name())?.is_none() {
-        let place = cache::root()?.join(entry_name());
-        eprintln!(
-            "Building Kubernetes {VERSION} out of Debian {SUITE}'s source package into {}.",
-            place.display()
-        );
-        eprintln!(
-            "That fetches 130 MB of Debian packages, needs 3 GB of disk and some minutes on two cores."
-        );
-    }
-    cache::entry(&entry_name(), build).context(
-        "cannot build Kubernetes; set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd to do \
-                  without",
-    )
+    BUILT.find()
+}
+
+/// A folder with the released servers of a version such as `v1.36.1`, with etcd from Debian's package.
+pub(crate) fn released(version: &str) -> Result<PathBuf> {
+    cache::entry(&format!("released-kubernetes-{version}"), |into| {
+        let scratch = cache::Scratch::new("released-kubernetes")?;
+        let unpacked = scratch.path().join(UNPACKED);
+        Apt::new(scratch.path(), "sid")?.unpack(&["etcd-server".to_owned()], &unpacked)?;
+        fs::copy(unpacked.join("usr/bin/etcd"), into.join("etcd"))?;
+        for program in SERVERS {
+            let file = into.join(program);
+            let address = format!("https://dl.k8s.io/{version}/bin/linux/amd64/{program}");
+            capture(Command::new("curl").args(["-fsSL", &address, "-o"]).arg(&file))?;
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
+        }
+        Ok(())
+    })
 }
 
 /// A folder with Kubernetes' own tests of the same version: its end-to-end specs, [`SPECS`], and the
@@ -77,11 +71,6 @@ pub(crate) fn specs() -> Result<PathBuf> {
     REPLICASET.hash(&mut hasher);
     // The scenarios look for the newest `kubernetes-…`.
     let name = format!("specs-of-kubernetes-{VERSION}-{:016x}", hasher.finish());
-    if cache::existing(&name)?.is_none() {
-        eprintln!(
-            "Building Kubernetes' own tests out of Debian {SUITE}'s source package: ten minutes on two cores."
-        );
-    }
     let folder = cache::entry(&name, |into| {
         let scratch = cache::Scratch::new("kubernetes-specs-build")?;
         let tree = Tree::unpack(scratch.path())?;

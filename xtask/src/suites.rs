@@ -1,5 +1,4 @@
 //! `cargo xtask test`: every check of the repository, in order, up to the first that fails.
-//! Nothing is installed that was not announced.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -8,8 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::process::{OPTIMIZED, build_release, run, run_seen, run_within, top};
-use crate::tools::CARGO_DENY;
-use crate::{browser, cache, crdserver, image, kubernetes, optimized, pages, programs};
+use crate::{browser, crdserver, image, kubernetes, optimized, pages, programs};
 
 /// The timeout of the demo once it is built.
 const DEMO_LIMIT: Duration = Duration::from_secs(30);
@@ -47,8 +45,7 @@ const ON_SANDBOX: &str = "on_the_sandbox";
 const BY_HELM: &str = "by_helm";
 
 /// Runs the suites up to the first that fails; true if none did. The total is always the last line.
-pub(crate) fn run_all(fast: bool) -> Result<bool> {
-    announce(fast)?;
+pub(crate) fn run_all(fast: bool) -> bool {
     let tools = std::thread::spawn(move || fetch_tools(fast));
     let (mut total, mut times) = (Count::default(), Vec::new());
     let mut play = |suites: &[(&'static str, Suite)]| run_suites(suites, &mut total, &mut times);
@@ -64,7 +61,7 @@ pub(crate) fn run_all(fast: bool) -> Result<bool> {
     }
     println!("{}", minutes(&times));
     println!("{} passed, {} failed", total.passed, total.failed);
-    Ok(passed)
+    passed
 }
 
 /// How long each suite took, and all of them together.
@@ -115,29 +112,6 @@ fn fetch_tools(fast: bool) {
     for failure in failures.into_iter().flatten() {
         eprintln!("{failure:#}");
     }
-}
-
-/// Announces what will be fetched or built, and where.
-fn announce(fast: bool) -> Result<()> {
-    let mut fetched: Vec<String> = CARGO_DENY.announcement()?.into_iter().collect();
-    fetched.extend(programs::announcements(!fast)?);
-    fetched.extend(browser::announcements()?);
-    if !fast {
-        fetched.extend([kubernetes::announcement()?, crdserver::announcement()?].into_iter().flatten());
-    }
-    println!(
-        "cargo xtask test installs nothing system-wide. It builds the workspace in ./target, with crates that"
-    );
-    println!("cargo fetches to its own home, and keeps other tools in {}.", cache::root()?.display());
-    if fetched.is_empty() {
-        println!("All the tools that it needs are there.");
-    } else {
-        println!("About to fetch and build:");
-        for line in fetched {
-            println!("  {line}");
-        }
-    }
-    Ok(())
 }
 
 /// A cargo command at the top of the checkout.
@@ -245,9 +219,7 @@ fn real_servers(variables: &[(&str, PathBuf)]) -> Result<Count> {
     assets.extend_from_slice(variables);
     assets.push(("PROMETHEUS", programs::prometheus()?));
     assets.push(("CRD_SERVER", crdserver::find()?));
-    if std::env::var_os("E2E_KUBECONFIG").is_none() {
-        assets.push(("KUBEBUILDER_ASSETS", kubernetes::find()?));
-    }
+    assets.push(("KUBEBUILDER_ASSETS", kubernetes::find()?));
     cargo_test(&["--tests"], &[ON_REAL, "--test-threads=3"], &assets)
 }
 

@@ -23,26 +23,12 @@ pub(crate) const CARGO_DENY: Tool =
 pub(crate) const CARGO_CYCLONEDX: Tool = Tool { name: "cargo-cyclonedx", version: "0.5.9", arguments: &[] };
 
 impl Tool {
-    fn entry_name(&self) -> String {
-        format!("{}-{}", self.name, self.version)
-    }
-
-    /// What `find` will do, for the announcement; `None` if nothing needs to be built.
-    pub(crate) fn announcement(&self) -> Result<Option<String>> {
-        if find_in_path(self.name).is_some() || cache::existing(&self.entry_name())?.is_some() {
-            return Ok(None);
-        }
-        let place = cache::root()?.join(self.entry_name());
-        let (name, version) = (self.name, self.version);
-        Ok(Some(format!("{name} {version}, built by cargo (a minute or two), to {}", place.display())))
-    }
-
     /// The path of the program; it is built if it does not exist.
     pub(crate) fn find(&self) -> Result<PathBuf> {
         if let Some(path) = find_in_path(self.name) {
             return Ok(path);
         }
-        let entry = cache::entry(&self.entry_name(), |folder| {
+        let entry = cache::entry(&format!("{}-{}", self.name, self.version), |folder| {
             let scratch = cache::Scratch::new(&format!("{}-target", self.name))?;
             run(Command::new("cargo")
                 // Without optimizations it takes a second longer per run, and a third of the time to build.
