@@ -27,7 +27,7 @@ const GOCODE: &str = "usr/share/gocode/src";
 const BUILT: Download = Download {
     entry: "kubernetes-1.20.2",
     fetch: build,
-    hint: "cannot build Kubernetes; set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd to do without",
+    hint: "cannot build Kubernetes; set KUBEBUILDER_ASSETS to a folder with the servers and etcd",
 };
 
 /// The folder with `kube-apiserver`, `etcd` and the rest.
