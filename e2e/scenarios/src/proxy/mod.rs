@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use answer::{Answer, Broken, refusal};
 use request::RequestInfo;
 use rules::RequestFault;
-pub use rules::{Moment, Passage, Rules, Trap};
+pub use rules::{Moment, Rules, Trap};
 
 use crate::kubeconfig::{self, Access};
 
@@ -108,7 +108,7 @@ impl Front {
             return Ok(refusal(401));
         }
         let info = RequestInfo::of(&request);
-        self.rules.passes(&info, None);
+        self.rules.arrives(&info);
         let loses = match self.rules.request_fault(&info) {
             RequestFault::Response(code) => return Ok(refusal(code)),
             RequestFault::Reset => true,

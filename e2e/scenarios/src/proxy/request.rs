@@ -40,10 +40,11 @@ impl RequestInfo {
     pub(super) fn is(&self, (verb, plural): Kind) -> bool {
         self.verb == verb && self.plural == plural
     }
-}
 
-/// Whether a request is a write that traps and counts include: not of a Lease, which is renewed periodically,
-/// and not of an Event.
-pub(super) fn counts(verb: &str, plural: &str) -> bool {
-    matches!(verb, "create" | "update" | "patch" | "delete") && !matches!(plural, "leases" | "events")
+    /// Whether it is a write that traps and counts include: not of a Lease, which is renewed periodically, and
+    /// not of an Event.
+    pub(super) fn counts(&self) -> bool {
+        matches!(self.verb, "create" | "update" | "patch" | "delete")
+            && !matches!(self.plural.as_str(), "leases" | "events")
+    }
 }

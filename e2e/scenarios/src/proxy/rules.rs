@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::sync::{oneshot, watch};
 
-use super::request::{Kind, RequestInfo, counts};
+use super::request::{Kind, RequestInfo};
 use crate::lock;
 
 /// How a request fails, in the words of the fault campaign.
@@ -25,19 +24,6 @@ struct Fault {
     kind: Kind,
     effect: RequestFault,
     times: usize,
-}
-
-/// A request or a watch event that passed the proxy.
-#[derive(Clone, Debug)]
-pub struct Passage {
-    /// When the head of the request arrived, or the event was sent to the client.
-    pub at: Instant,
-    /// The verb of the request; `watch` for an event.
-    pub verb: &'static str,
-    /// The resource.
-    pub plural: String,
-    /// The line of the event.
-    pub event: Option<Bytes>,
 }
 
 /// When a write is stopped.
@@ -101,7 +87,7 @@ pub struct Rules {
     /// The number of connections that clients closed while the proxy was stalled.
     given_up: watch::Sender<usize>,
     pending: Mutex<Option<PendingTrap>>,
-    passed: Mutex<Vec<Passage>>,
+    written: Mutex<Vec<Instant>>,
 }
 
 impl Rules {
@@ -152,17 +138,10 @@ impl Rules {
         Trap { moment, reached, go: release }
     }
 
-    /// What passed so far, in order.
+    /// When each write arrived so far, other than of Leases and Events.
     #[must_use]
-    pub fn passed(&self) -> Vec<Passage> {
-        lock(&self.passed).clone()
-    }
-
-    /// The writes so far, other than of Leases and Events.
-    #[must_use]
-    pub fn written(&self) -> Vec<Passage> {
-        let counts = |passage: &&Passage| counts(passage.verb, &passage.plural);
-        lock(&self.passed).iter().filter(counts).cloned().collect()
+    pub fn written(&self) -> Vec<Instant> {
+        lock(&self.written).clone()
     }
 
     /// The number of requested faults that have not occurred yet.
@@ -170,21 +149,16 @@ impl Rules {
         lock(&self.faults).iter().map(|fault| fault.times).sum()
     }
 
-    pub(super) fn passes(&self, info: &RequestInfo, event: Option<&Bytes>) {
-        lock(&self.passed).push(Passage {
-            at: Instant::now(),
-            verb: info.verb,
-            plural: info.plural.clone(),
-            event: event.cloned(),
-        });
+    pub(super) fn arrives(&self, info: &RequestInfo) {
+        if info.counts() {
+            lock(&self.written).push(Instant::now());
+        }
     }
 
     /// Counts a write. If it is the one of the trap: when it is stopped, and what lets it continue.
     pub(super) fn stopped_write(&self, info: &RequestInfo) -> Option<(Moment, oneshot::Receiver<()>)> {
         let mut pending = lock(&self.pending);
-        let is_it = |trap: &&mut PendingTrap| {
-            counts(info.verb, &info.plural) && trap.kind.is_none_or(|kind| info.is(kind))
-        };
+        let is_it = |trap: &&mut PendingTrap| info.counts() && trap.kind.is_none_or(|kind| info.is(kind));
         let trap = pending.as_mut().filter(is_it)?;
         trap.left -= 1;
         if trap.left > 0 {

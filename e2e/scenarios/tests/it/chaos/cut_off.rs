@@ -63,7 +63,7 @@ async fn a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more(serve
     let (_, followed) = leader(&cluster, Some(&holder)).await;
     held_at(&cluster, &old[BEFORE], 3, 10).await;
     let written = beside.proxy.rules().written();
-    let took = [followed, written.first().unwrap().at].map(|at| at - cut_off);
+    let took = [followed, *written.first().unwrap()].map(|at| at - cut_off);
     println!("followed after {:.2?}, first write after {:.2?}", took[0], took[1]);
     assert!(took.iter().all(|took| *took <= PROMISED), "{took:?}");
 
@@ -74,7 +74,7 @@ async fn a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more(serve
     held_at(&cluster, &old[AFTER], 6, 10).await;
     cluster.resume().await.unwrap();
     cluster.complete("web", 10).await.unwrap();
-    let late: Vec<_> = rules.written().into_iter().filter(|one| one.at > followed).collect();
+    let late: Vec<_> = rules.written().into_iter().filter(|at| *at > followed).collect();
     assert!(late.is_empty(), "{late:?}");
     assert!(second.runs().unwrap());
     let findings = trial.check().await;
