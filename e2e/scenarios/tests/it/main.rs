@@ -9,7 +9,6 @@ mod chaos;
 mod chart;
 #[cfg(feature = "real-servers")]
 mod charts;
-mod claims;
 mod collection;
 mod command_line;
 mod dashboard;
@@ -22,7 +21,6 @@ mod deletion;
 mod differential;
 mod election;
 mod evictions;
-mod holds;
 #[cfg(feature = "real-servers")]
 mod monitoring;
 #[cfg(feature = "real-servers")]
@@ -30,7 +28,6 @@ mod nodecosts;
 mod page;
 mod parity;
 mod policies;
-mod pools;
 mod recipes;
 #[cfg(feature = "real-servers")]
 mod replicasets;
