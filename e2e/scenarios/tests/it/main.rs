@@ -5,6 +5,7 @@
 #[cfg(feature = "real-servers")]
 mod admission;
 mod built_in;
+#[cfg(feature = "real-servers")]
 mod chaos;
 mod chart;
 #[cfg(feature = "real-servers")]
@@ -36,8 +37,3 @@ mod templates;
 mod ten_pods;
 mod tutorial;
 mod waiting;
-
-/// How many random moments the scenarios try. `RANDOM_MOMENTS` raises it.
-fn moments() -> usize {
-    std::env::var("RANDOM_MOMENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
-}
