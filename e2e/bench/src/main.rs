@@ -8,7 +8,6 @@ mod cluster;
 mod contender;
 mod null;
 mod observer;
-mod process;
 mod promises;
 mod report;
 mod results;

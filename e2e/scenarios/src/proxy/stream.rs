@@ -11,9 +11,8 @@ use kube::client::Body;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::answer::Broken;
-use super::request::RequestInfo;
-use super::rules::Rules;
+use super::Broken;
+use super::rules::{RequestInfo, Rules};
 
 /// The same lines with the delay.
 pub(super) fn lines(body: Body, rules: Arc<Rules>, info: RequestInfo) -> UnsyncBoxBody<Bytes, Broken> {
