@@ -1,6 +1,7 @@
 //! The control plane of some rows: nodes, fast kubelet stand-ins, pods without an owner, and one controller
 //! at a time.
 
+use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -16,7 +17,6 @@ use serde_json::{Value, json};
 use crate::contender::{Contender, deployments};
 use crate::null;
 use crate::observer::{LIMIT, Observer};
-use crate::process::Process;
 use crate::workload::Bounds;
 
 /// How many pods fit on a node.
@@ -49,14 +49,14 @@ pub struct Running {
     /// Its process; the null driver has none.
     pub process: Option<Process>,
     /// The ordereddeployment controller.
-    pub manager: Option<Manager>,
-    built_in: Vec<BuiltIn>,
+    manager: Option<Manager>,
+    built_in: Option<BuiltIn>,
 }
 
 impl Running {
     /// The driver without a controller.
     pub fn nothing() -> Self {
-        Self { process: None, manager: None, built_in: Vec::new() }
+        Self { process: None, manager: None, built_in: None }
     }
 
     /// Kills it. Returns after it has ended.
@@ -64,7 +64,7 @@ impl Running {
         if let Some(manager) = self.manager {
             manager.kill().await?;
         }
-        self.built_in.into_iter().try_for_each(BuiltIn::kill)
+        self.built_in.map_or(Ok(()), BuiltIn::kill)
     }
 }
 
@@ -108,53 +108,31 @@ impl Cluster {
     /// Starts the controller of that contender, with a direct connection and without client limits, and waits
     /// until it has read everything.
     pub async fn run(&self, contender: Contender) -> Result<Running> {
-        let mut running = self.spawn(contender, &[])?;
-        self.until_synced(&mut running).await?;
-        Ok(running)
-    }
-
-    /// Starts the controller with additional arguments, without any wait.
-    pub fn spawn(&self, contender: Contender, arguments: &[&str]) -> Result<Running> {
-        match contender {
-            Contender::Ours => {
-                let arguments = [&["--kube-api-qps=0"], arguments].concat();
-                Running::of_manager(self.test_cluster.start_manager_beside_the_proxy(&arguments)?)
-            }
-            Contender::BuiltIn => {
-                let built_in = self.start_built_in(BUILT_IN, arguments)?;
-                let process = Some(Process::of(built_in.id()?));
-                Ok(Running { process, built_in: vec![built_in], ..Running::nothing() })
-            }
-            Contender::Null => Ok(Running::nothing()),
-            Contender::Plain => {
-                let built_in = vec![self.start_built_in("deployment", arguments)?];
-                // No built-in controller of ReplicaSets runs here: nothing to wait for.
-                let arguments = ["--kube-api-qps=0", "--controllers=replicaset", "--force"];
-                let manager = self.test_cluster.start_manager_beside_the_proxy(&arguments)?;
-                Ok(Running { built_in, ..Running::of_manager(manager)? })
-            }
-            Contender::BuiltInSets => {
-                let sets = self.start_built_in("replicaset", arguments)?;
-                let process = Some(Process::of(sets.id()?));
-                let built_in = vec![self.start_built_in("deployment", arguments)?, sets];
-                Ok(Running { process, built_in, ..Running::nothing() })
-            }
-        }
-    }
-
-    fn start_built_in(&self, controllers: &str, arguments: &[&str]) -> Result<BuiltIn> {
-        self.test_cluster.start_built_in_apart(controllers, &[&UNLIMITED[..], arguments].concat())
-    }
-
-    /// Waits until the controller has read everything.
-    pub async fn until_synced(&self, running: &mut Running) -> Result<()> {
+        let mut running = self.spawn(contender)?;
         if let Some(manager) = &mut running.manager {
             manager.until_logged("every watch has synced").await?;
         }
-        if !running.built_in.is_empty() {
+        if running.built_in.is_some() {
             self.until_built_in_works().await?;
         }
-        Ok(())
+        Ok(running)
+    }
+
+    /// Starts the controller, without any wait.
+    pub fn spawn(&self, contender: Contender) -> Result<Running> {
+        match contender {
+            Contender::Ours => {
+                let manager = self.test_cluster.start_manager_beside_the_proxy(&["--kube-api-qps=0"])?;
+                let process = Some(Process::of(manager.id().context("the controller has ended")?));
+                Ok(Running { process, manager: Some(manager), ..Running::nothing() })
+            }
+            Contender::BuiltIn => {
+                let built_in = self.test_cluster.start_built_in_apart(BUILT_IN, &UNLIMITED)?;
+                let process = Some(Process::of(built_in.id()?));
+                Ok(Running { process, built_in: Some(built_in), ..Running::nothing() })
+            }
+            Contender::Null => Ok(Running::nothing()),
+        }
     }
 
     /// The built-in controllers do not say when they have read everything: they work then.
@@ -200,13 +178,6 @@ impl Cluster {
     }
 }
 
-impl Running {
-    fn of_manager(manager: Manager) -> Result<Self> {
-        let process = Some(Process::of(manager.id().context("the controller has ended")?));
-        Ok(Self { process, manager: Some(manager), ..Self::nothing() })
-    }
-}
-
 fn node(pool: &str, number: usize) -> String {
     format!("{pool}-{number}")
 }
@@ -239,4 +210,54 @@ fn other(number: usize) -> Value {
             "volumes": [{"name": "data", "emptyDir": {}}],
         },
     })
+}
+
+/// A clock tick of `/proc/PID/stat`, in seconds: Linux reports 100 a second on every platform.
+const TICK: f64 = 0.01;
+
+/// A running process.
+#[derive(Clone, Copy, Debug)]
+pub struct Process(u32);
+
+impl Process {
+    pub fn of(id: u32) -> Self {
+        Self(id)
+    }
+
+    /// User and system time so far, in seconds.
+    pub fn cpu_seconds(self) -> Result<f64> {
+        let text = self.read("stat")?;
+        // The name of the program stands in parentheses and may contain spaces. utime and stime are fields 14
+        // and 15.
+        let rest = text.rsplit_once(')').context("an unexpected format of stat")?.1;
+        let ticks = rest.split_whitespace().skip(11).take(2).map(str::parse::<u32>);
+        Ok(ticks.sum::<Result<u32, _>>().map(f64::from)? * TICK)
+    }
+
+    /// The resident memory, in MiB.
+    pub fn resident_mib(self) -> Result<f64> {
+        let text = self.read("status")?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.context("status has no VmRSS")?.trim().trim_end_matches("kB").trim();
+        Ok(f64::from(kib.parse::<u32>()?) / 1024.0)
+    }
+
+    fn read(self, file: &str) -> Result<String> {
+        let path = format!("/proc/{}/{file}", self.0);
+        fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Process;
+
+    #[test]
+    fn a_process_has_cpu_time_and_memory() {
+        let own = Process::of(std::process::id());
+        assert!(own.cpu_seconds().unwrap() >= 0.0);
+        let large = std::hint::black_box(vec![1_u8; 64 << 20]);
+        assert!(own.resident_mib().unwrap() >= 64.0);
+        drop(large);
+    }
 }

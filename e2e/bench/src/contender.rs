@@ -25,28 +25,11 @@ pub enum Contender {
     BuiltIn,
     /// No controller: create, wait until ready, delete. The upper limit of what a controller can reach here.
     Null,
-    /// The built-in deployment controller, and the ordereddeployment controller for ReplicaSets.
-    Plain,
-    /// The built-in deployment and replicaset controllers, each in a process of its own.
-    BuiltInSets,
 }
 
 impl Contender {
-    /// Those of the first table of the report, in its order.
+    /// All, in the order of the report.
     pub const ALL: [Self; 3] = [Self::Ours, Self::BuiltIn, Self::Null];
-    /// Those of the rows about plain Deployments.
-    pub const OF_PLAIN: [Self; 2] = [Self::Plain, Self::BuiltInSets];
-
-    /// Whether users can give its pods a priority.
-    pub fn has_order(self) -> bool {
-        matches!(self, Self::Ours | Self::Plain)
-    }
-
-    /// Whether it bounds the number of pods. The deployment controller bounds the sizes of ReplicaSets, and
-    /// the pods follow later.
-    pub fn has_ceiling(self) -> bool {
-        matches!(self, Self::Ours | Self::Null)
-    }
 }
 
 impl fmt::Display for Contender {
@@ -55,8 +38,6 @@ impl fmt::Display for Contender {
             Self::Ours => "OrderedDeployment",
             Self::BuiltIn => "Deployment",
             Self::Null => "null driver",
-            Self::Plain => "ordered-controller-manager",
-            Self::BuiltInSets => "kube-controller-manager",
         })
     }
 }
@@ -91,7 +72,7 @@ impl Contender {
                 let object = serde_json::from_value(object(kind.0, kind.1, name, replicas, bounds))?;
                 test_cluster.deployments().create(&options, &object).await?;
             }
-            Self::BuiltIn | Self::Plain | Self::BuiltInSets => {
+            Self::BuiltIn => {
                 let object = serde_json::from_value(object("apps/v1", "Deployment", name, replicas, bounds))?;
                 deployments(test_cluster).create(&options, &object).await?;
             }
@@ -127,7 +108,7 @@ impl Contender {
         let options = PatchParams::default();
         match self {
             Self::Ours => test_cluster.deployments().patch(name, &options, &patch).await.map(drop)?,
-            Self::BuiltIn | Self::Plain | Self::BuiltInSets => {
+            Self::BuiltIn => {
                 deployments(test_cluster).patch(name, &options, &patch).await.map(drop)?;
             }
             Self::Null => {}
@@ -140,7 +121,7 @@ impl Contender {
         let replicas = i32::try_from(replicas)?;
         match self {
             Self::Ours => test_cluster.complete(name, replicas).await.map(drop),
-            Self::BuiltIn | Self::Plain | Self::BuiltInSets => {
+            Self::BuiltIn => {
                 let is_complete = |object: &Deployment| {
                     let status = object.status.clone().unwrap_or_default();
                     status.observed_generation == object.metadata.generation
@@ -159,8 +140,7 @@ impl Contender {
     /// Whether this contender sent the request.
     pub fn sent(self, request: &Request) -> bool {
         match self {
-            Self::Ours | Self::Plain => request.by_the_controller(),
-            Self::BuiltInSets => request.user_agent.ends_with("/replicaset-controller"),
+            Self::Ours => request.by_the_controller(),
             Self::BuiltIn => ["/deployment-controller", "/replicaset-controller"]
                 .iter()
                 .any(|name| request.user_agent.ends_with(name)),

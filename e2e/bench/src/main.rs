@@ -8,7 +8,6 @@ mod cluster;
 mod contender;
 mod null;
 mod observer;
-mod process;
 mod promises;
 mod report;
 mod results;
@@ -46,9 +45,6 @@ struct Arguments {
     /// Print the names of the rows and end.
     #[arg(long)]
     list: bool,
-    /// Write the table of the results again and end.
-    #[arg(long)]
-    render: bool,
 }
 
 impl Arguments {
@@ -85,9 +81,6 @@ fn run() -> Result<()> {
             println!("{}{}: {}", row.name, if row.large { " (--large)" } else { "" }, row.question);
         }
         return Ok(());
-    }
-    if arguments.render {
-        return report::write(&arguments.output, &Results::read(&arguments.output.join(report::VALUES))?);
     }
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
     runtime.block_on(measure(&arguments))

@@ -23,7 +23,7 @@ pub fn broken(
     if tally.least_ready < floor {
         return Some(format!("{} pods were available, at least {floor} must be", tally.least_ready));
     }
-    if tally.most_active > ceiling && contender.has_ceiling() {
+    if tally.most_active > ceiling && contender != Contender::BuiltIn {
         return Some(format!("{} pods were active, at most {ceiling} are allowed", tally.most_active));
     }
     priorities.and_then(|priorities| out_of_order(state.deletions.iter().map(String::as_str), priorities))

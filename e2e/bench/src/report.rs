@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::contender::Contender;
-use crate::results::{Measured, Results, number};
+use crate::results::{Results, number};
 
 /// The file that later runs are merged into.
 pub const VALUES: &str = "results.json";
@@ -30,48 +30,23 @@ fn page(results: &Results) -> Result<String> {
          not say.\n\nEach value is the median of all rounds, with the smallest and the largest in \
          parentheses. The columns `to …` divide the first value by the other one.\n\n",
     );
-    let (plain, rows): (Vec<_>, Vec<_>) =
-        results.rows.iter().partition(|row| is_of(row, &Contender::OF_PLAIN));
-    table(&mut text, &rows, &Contender::ALL)?;
-    if !plain.is_empty() {
-        text.push_str(
-            "\n## Plain Deployments\n\nThe built-in deployment controller runs in both cases. The columns \
-             are the two controllers of ReplicaSets. kube-controller-manager runs nothing else in that \
-             process.\n\n",
-        );
-        table(&mut text, &plain, &Contender::OF_PLAIN)?;
-    }
-    text.push_str(&commands(results)?);
-    Ok(text)
-}
-
-/// Whether one of these contenders was measured in the row.
-fn is_of(row: &Measured, contenders: &[Contender]) -> bool {
-    let mut measured = row.values.values().flat_map(BTreeMap::keys).chain(row.broken.keys());
-    measured.any(|contender| contenders.contains(contender))
-}
-
-/// A table with a column for each contender. The others are compared with the first.
-fn table(text: &mut String, rows: &[&Measured], contenders: &[Contender]) -> Result<()> {
-    let (Some(first), others) = (contenders.first(), contenders.get(1..).unwrap_or_default()) else {
-        return Ok(());
-    };
-    let empty = " |".repeat(contenders.len() + others.len());
-    let headings = contenders.iter().map(ToString::to_string);
+    let others = [Contender::BuiltIn, Contender::Null];
+    let empty = " |".repeat(Contender::ALL.len() + others.len());
+    let headings = Contender::ALL.iter().map(ToString::to_string);
     let headings: Vec<_> = headings.chain(others.iter().map(|other| format!("to {other}"))).collect();
     writeln!(text, "| | {} |", headings.join(" | "))?;
     writeln!(text, "|---|{}", "---|".repeat(headings.len()))?;
-    for row in rows {
+    for row in &results.rows {
         writeln!(text, "| **{}** |{empty}", row.question)?;
         for (metric, values) in &row.values {
             let cell = |contender| values.get(&contender).map_or_else(|| "–".to_owned(), |all| range(all));
             let median = |contender| row.median(*metric, contender);
             write!(text, "| {} |", metric.title())?;
-            for contender in contenders {
-                write!(text, " {} |", cell(*contender))?;
+            for contender in Contender::ALL {
+                write!(text, " {} |", cell(contender))?;
             }
             for other in others {
-                write!(text, " {} |", to(median, *first, *other))?;
+                write!(text, " {} |", to(median, other))?;
             }
             writeln!(text)?;
         }
@@ -81,7 +56,8 @@ fn table(text: &mut String, rows: &[&Measured], contenders: &[Contender]) -> Res
             }
         }
     }
-    Ok(())
+    text.push_str(&commands(results)?);
+    Ok(text)
 }
 
 /// Which command measured which rows.
@@ -104,9 +80,9 @@ fn commands(results: &Results) -> Result<String> {
     Ok(text)
 }
 
-/// The value of a contender, divided by that of another.
-fn to(value: impl Fn(Contender) -> Option<f64>, first: Contender, other: Contender) -> String {
-    let both = value(first).zip(value(other)).filter(|(_, other)| *other > 0.0);
+/// The value of this project, divided by that of another contender.
+fn to(value: impl Fn(Contender) -> Option<f64>, other: Contender) -> String {
+    let both = value(Contender::Ours).zip(value(other)).filter(|(_, other)| *other > 0.0);
     both.map_or_else(|| "–".to_owned(), |(ours, other)| format!("{} ×", number(ours / other)))
 }
 

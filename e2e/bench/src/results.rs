@@ -19,8 +19,6 @@ pub enum Metric {
     CpuPercent,
     RequestsPerMinute,
     RestMib,
-    LatencyP50,
-    LatencyP99,
 }
 
 impl Metric {
@@ -33,8 +31,6 @@ impl Metric {
             Self::CpuPercent => "CPU, % of a core",
             Self::RequestsPerMinute => "requests a minute",
             Self::RestMib => "RSS at rest, MiB",
-            Self::LatencyP50 => "ready event to DELETE, at the proxy, median, ms",
-            Self::LatencyP99 => "– p99",
         }
     }
 }

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 /// A pod's pause point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PodPausePoint {
-    /// None.
     #[default]
     None,
     /// `before`, until it is resumed.
@@ -27,9 +26,7 @@ pub enum PodPausePoint {
 pub struct InitialPod {
     /// The number of its template, from 0.
     pub template: u8,
-    /// Its delete priority.
     pub priority: i8,
-    /// Its pause point.
     pub point: PodPausePoint,
     /// Whether it is unready and stays unready.
     pub never_ready: bool,
@@ -68,7 +65,6 @@ impl DeclaredPoint {
 /// Which faults are injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultSet {
-    /// All faults.
     All,
     /// Only faults of pods, and a change of D.
     PodsAndScale,
@@ -83,7 +79,6 @@ pub struct Case {
     pub bounds: Option<(i32, i32)>,
     /// The initial pods, in the order of their UIDs.
     pub pods: Vec<InitialPod>,
-    /// The declared pause points.
     pub points: Vec<DeclaredPoint>,
     /// Whether the rollout comes after a complete one, so that it can be aborted: by users, and by the
     /// deadline if pods of the new template never become ready.
@@ -96,7 +91,6 @@ pub struct Case {
     pub broken_template: Option<u8>,
     /// The most faults on one path.
     pub max_faults: u8,
-    /// Which faults are injected.
     pub fault_set: FaultSet,
     /// Whether expected events happen only while the controller is idle. Faults happen at any time.
     pub eager: bool,
@@ -137,7 +131,6 @@ pub fn template(number: u8) -> Template {
 
 /// What all states of one case have in common.
 pub struct Setup {
-    /// The case.
     pub case: Case,
     /// The object, with no status.
     pub deployment: OrderedDeployment,
@@ -152,7 +145,6 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The setup of a case.
     pub fn of(case: Case) -> anyhow::Result<Self> {
         let mut strategy = match case.bounds {
             Some((surge, unavailable)) => json!({
@@ -233,7 +225,6 @@ impl fmt::Display for Case {
 pub enum Depth {
     /// A part, for every check of the repository.
     Bounded,
-    /// All clusters.
     Full,
 }
 

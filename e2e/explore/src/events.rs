@@ -211,7 +211,7 @@ fn faults(state: &State, setup: &Setup) -> Vec<Event> {
         {
             continue;
         }
-        if !pod.is_active() {
+        if pod.terminating {
             continue;
         }
         if pod.ready {

@@ -5,7 +5,6 @@
 //! campaign of faults does that.
 
 mod case;
-mod display;
 mod events;
 mod pods;
 mod search;
@@ -36,9 +35,6 @@ struct Arguments {
     /// Explore only the part that every check of the repository explores, in less than two minutes.
     #[arg(long)]
     bounded: bool,
-    /// How many clusters are explored in parallel. The default is the number of processors.
-    #[arg(long)]
-    jobs: Option<usize>,
     /// Exit with success when that oracle finds a violation, and with failure if it finds none.
     #[arg(long, value_name = "ORACLE")]
     until: Option<String>,
@@ -51,9 +47,6 @@ struct Arguments {
     /// The maximum number of states of one cluster.
     #[arg(long, default_value_t = 20_000_000)]
     states: usize,
-    /// Print each cluster when it is explored.
-    #[arg(long)]
-    verbose: bool,
 }
 
 /// The results of all clusters.
@@ -83,11 +76,10 @@ fn main() -> Result<ExitCode> {
     ensure!(!cases.is_empty(), "these arguments select no cluster");
     let next = AtomicUsize::new(0);
     let total = Mutex::new(Total::default());
-    let jobs =
-        arguments.jobs.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..jobs {
-            scope.spawn(|| work(&arguments, &cases, &next, &total, start));
+            scope.spawn(|| work(&arguments, &cases, &next, &total));
         }
     });
     let total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -126,27 +118,12 @@ fn main() -> Result<ExitCode> {
     Ok(if total.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn work(
-    arguments: &Arguments,
-    cases: &[(usize, Case)],
-    next: &AtomicUsize,
-    total: &Mutex<Total>,
-    start: Instant,
-) {
+fn work(arguments: &Arguments, cases: &[(usize, Case)], next: &AtomicUsize, total: &Mutex<Total>) {
     while let Some((number, case)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
         let outcome = explore(case.clone(), arguments.states);
         let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome {
-            Ok(outcome) => {
-                if arguments.verbose {
-                    println!(
-                        "{number} at {} s: {case}: {} states",
-                        start.elapsed().as_secs(),
-                        outcome.states
-                    );
-                }
-                total.add(*number, outcome);
-            }
+            Ok(outcome) => total.add(*number, outcome),
             Err(error) => total.error = Some(error.context(format!("cluster {number}"))),
         }
         let caught =

@@ -42,12 +42,6 @@ pub struct PodState {
     pub never_ready: bool,
 }
 
-impl PodState {
-    pub fn is_active(&self) -> bool {
-        !self.terminating
-    }
-}
-
 /// The number in a UID.
 pub fn id_of(uid: &str) -> Option<u16> {
     uid.strip_prefix("uid-")?.parse().ok()

@@ -14,9 +14,7 @@ use crate::statuses::Statuses;
 /// The results of one cluster.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The number of states.
     pub states: u64,
-    /// The number of transitions.
     pub transitions: u64,
     /// The length of the longest shortest path.
     pub depth: u32,
@@ -31,7 +29,6 @@ pub struct Outcome {
 pub struct Finding {
     /// The number of states with it.
     pub count: u64,
-    /// The violation.
     pub violation: Violation,
     /// The events and states that lead to it.
     pub trace: Vec<String>,

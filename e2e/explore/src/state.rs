@@ -6,16 +6,16 @@
 //! that are equally ready are ordered by UID, and a new pod is last.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus, Rollout, Scaling};
+use ordereddeployment_api::{ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, Rollout, Scaling};
 use ordereddeployment_oracle::History;
-use ordereddeployment_planner::{ComparisonResult, DryRun, Failure, Set, Snapshot, make_hashes_unique};
+use ordereddeployment_planner::{Failure, Set, Snapshot};
 use ordereddeployment_preview::SimulatedCluster;
-use ordereddeployment_sorter::Nodes;
 
 use crate::case::{PodPausePoint, Setup};
 use crate::pods::{PodState, id_of, now, old, pod};
@@ -156,31 +156,19 @@ impl State {
 
     /// What a decision in this state is made on.
     pub fn snapshot(&self, setup: &Setup, statuses: &mut Statuses) -> Snapshot {
-        let mut sets = self.sets(setup);
-        make_hashes_unique(&mut sets);
-        Snapshot {
-            deployment: Arc::new(self.deployment(setup)),
-            sets,
-            pods: self.pods.iter().map(|state| statuses.pod(state, setup)).collect(),
-            nodes: Nodes::new(),
-            now: now(),
-            live: false,
-            dry_run: DryRun::Unknown,
-            failure: self.failure.clone(),
-            known_points: BTreeMap::new(),
-            unclaimed: BTreeSet::new(),
-            taken_names: BTreeSet::new(),
-            sources: BTreeMap::new(),
-            // The templates are different for the API server, too.
-            comparison: ComparisonResult::New,
-        }
+        let pods = self.pods.iter().map(|state| statuses.pod(state, setup)).collect();
+        Snapshot { pods, ..self.without_pods(setup).observed() }
     }
 
     /// The cluster in this state.
     pub fn cluster(&self, setup: &Setup) -> SimulatedCluster {
+        let pods = self.pods.iter().map(|state| pod(state, setup)).collect();
+        SimulatedCluster { pods, ..self.without_pods(setup) }
+    }
+
+    fn without_pods(&self, setup: &Setup) -> SimulatedCluster {
         SimulatedCluster {
             sets: self.sets(setup),
-            pods: self.pods.iter().map(|state| pod(state, setup)).collect(),
             failure: self.failure.clone(),
             refused_since: self.refused_since,
             count: 5000,
@@ -284,5 +272,63 @@ impl State {
             state.store(status, statuses)?;
         }
         Ok(state)
+    }
+}
+
+/// As a line of a trace.
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "D = {}, to v{}{}:",
+            self.replicas,
+            self.template + 1,
+            if self.paused { ", paused" } else { "" }
+        )?;
+        for pod in &self.pods {
+            write!(f, " pod-{:04} (v{}, priority {}", pod.id, pod.template + 1, pod.priority)?;
+            if pod.point != PodPausePoint::None {
+                write!(f, ", {:?}", pod.point)?;
+            }
+            let is = match (pod.terminating, pod.ready, pod.started) {
+                (true, ..) => "terminating",
+                (_, true, _) => "ready",
+                (_, _, true) => "unready",
+                _ => "pending",
+            };
+            write!(f, ", {is});")?;
+        }
+        let status = &self.status.status;
+        if let Some(hold) = &status.hold {
+            let timed = if hold.until.is_some() { ", timed" } else { "" };
+            write!(f, " hold {}{timed};", hold.id)?;
+        }
+        let points = status.rollout.iter().flat_map(|rollout| rollout.points.iter().flatten());
+        for point in points {
+            match point.share {
+                Some(share) => write!(f, " ahead {} ({} of {});", point.id, share.limit, share.replicas)?,
+                None => write!(f, " ahead {};", point.id)?,
+            }
+        }
+        let passed: Vec<&str> = status.passed.iter().flatten().map(|one| one.id.as_str()).collect();
+        if !passed.is_empty() {
+            write!(f, " passed {};", passed.join(", "))?;
+        }
+        if let Some(aborted) = &status.aborted {
+            write!(f, " aborted to revision {};", aborted.to)?;
+        }
+        if let Some(requested) = &status.resume_requested {
+            write!(f, " resume requested: {requested};")?;
+        }
+        for condition in status.conditions.iter().flatten() {
+            let is_true = condition.status == ConditionStatus::True;
+            if is_true && ["Complete", "Stalled"].contains(&condition.type_.as_str()) {
+                write!(f, " {} ({});", condition.type_, condition.reason)?;
+            }
+        }
+        if let Some(failure) = &self.failure {
+            write!(f, " the last create failed: {};", failure.message)?;
+        }
+        Ok(())
     }
 }

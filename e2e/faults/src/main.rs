@@ -2,7 +2,6 @@
 
 mod summary;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,9 +53,6 @@ struct Arguments {
     /// Play only part K of N.
     #[arg(long, num_args = 2, value_names = ["K", "N"])]
     part: Option<Vec<usize>>,
-    /// The number of parallel runs. The default is the number of processors.
-    #[arg(long)]
-    jobs: Option<usize>,
     /// Play only the random run of the first seed, and print its log.
     #[arg(long, conflicts_with = "replay")]
     alone: bool,
@@ -67,9 +63,6 @@ struct Arguments {
     /// finds none.
     #[arg(long, value_name = "ORACLE")]
     until: Option<String>,
-    /// Continue after a violation, and print a line for each.
-    #[arg(long, conflicts_with = "until")]
-    all: bool,
 }
 
 fn main() -> Result<ExitCode> {
@@ -108,7 +101,6 @@ struct Shared<'a> {
     summary: Mutex<Summary>,
     found: Mutex<Vec<(CaseId, Vec<Violation>)>>,
     until: Option<&'a str>,
-    all: bool,
 }
 
 fn campaign(arguments: &Arguments) -> Result<ExitCode> {
@@ -124,8 +116,7 @@ fn campaign(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.until.is_some() {
         ids = interleaved(ids);
     }
-    let jobs =
-        arguments.jobs.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let shared = Shared {
         ids: &ids,
         next: AtomicUsize::new(0),
@@ -133,10 +124,9 @@ fn campaign(arguments: &Arguments) -> Result<ExitCode> {
         summary: Mutex::default(),
         found: Mutex::default(),
         until: arguments.until.as_deref(),
-        all: arguments.all,
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(|| shared.work())).collect();
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(|| shared.work())).collect();
         let mut printed = Instant::now();
         while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
             std::thread::park_timeout(Duration::from_millis(200));
@@ -188,15 +178,8 @@ impl Shared<'_> {
                 }
                 continue;
             }
-            if self.all {
-                let mut text = String::new();
-                for violation in &violations {
-                    let _ = writeln!(text, "{id:?} {}: {violation}", case.name);
-                }
-                print!("{text}");
-            }
             if !violations.is_empty() {
-                self.over.store(!self.all, Ordering::Relaxed);
+                self.over.store(true, Ordering::Relaxed);
                 self.found.lock().unwrap_or_else(PoisonError::into_inner).push((*id, violations));
             }
         }

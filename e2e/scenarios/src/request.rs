@@ -63,19 +63,16 @@ impl Request {
 impl From<Record> for Request {
     fn from(record: Record) -> Self {
         Self {
-            user: None,
             user_agent: record.user_agent,
             verb: record.verb.to_owned(),
             path: record.path,
-            group: String::new(),
             plural: record.plural,
             namespace: record.namespace,
             name: record.name,
             subresource: record.subresource,
             body: record.body,
             code: record.code,
-            received: None,
-            answered: None,
+            ..Self::default()
         }
     }
 }

@@ -8,7 +8,6 @@ use futures::FutureExt;
 use futures::future::{LocalBoxFuture, join_all};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::real::cluster;
 use crate::{Server, Setting, TestCluster};
 
 /// How many control planes of this process run at once. Scenarios mostly wait; what needs the cores is the
@@ -16,11 +15,7 @@ use crate::{Server, Setting, TestCluster};
 const CONTROL_PLANES: u32 = 3;
 
 /// Each control plane is a reader.
-static MACHINE: LazyLock<RwLock<()>> = LazyLock::new(|| {
-    // In an external cluster, all scenarios have the same nodes.
-    let at_once = if cluster().is_some() { 1 } else { CONTROL_PLANES };
-    RwLock::with_max_readers((), at_once)
-});
+static MACHINE: LazyLock<RwLock<()>> = LazyLock::new(|| RwLock::with_max_readers((), CONTROL_PLANES));
 
 /// A share of the machine, for one control plane beside others of this process.
 pub async fn share_the_machine() -> RwLockReadGuard<'static, ()> {
@@ -68,8 +63,7 @@ pub async fn run_on(cluster: &TestCluster, scenarios: &[(&'static str, Scenario)
         let cluster = cluster.map_err(|error| format!("{name}: {error:#}"))?;
         // A panic fails only one scenario; the others continue.
         let result = AssertUnwindSafe(scenario(cluster.clone())).catch_unwind().await;
-        // Remove the namespace: the cluster may be external, and the pods would slow down the other
-        // scenarios.
+        // Its pods would slow down the other scenarios.
         let cleared = cluster.clear().await;
         println!("{name}: {:.1?}", start.elapsed());
         result.map_err(|_| format!("{name}, in the namespace {}", cluster.namespace))?;

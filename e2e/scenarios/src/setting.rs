@@ -26,8 +26,7 @@ pub struct Setting {
     pub api_server_arguments: Vec<String>,
     /// The CRDs that are installed at the start.
     pub definitions: Vec<CustomResourceDefinition>,
-    /// For scenarios that break a real server: a separate server whose store survives SIGKILL and can be
-    /// read.
+    /// For scenarios that break a real server: one whose store survives SIGKILL and can be read.
     pub faults: bool,
 }
 

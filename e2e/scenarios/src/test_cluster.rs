@@ -15,7 +15,7 @@ use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{Condition, ConditionStatus, OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_sandbox::{Config, Sandbox};
 
-use crate::real::{BuiltIn, ControlPlane};
+use crate::real::{BuiltIn, ControlPlane, NAMESPACE};
 use crate::setting::TIMEOUT;
 use crate::{Deletion, Kubectl, Manager, Proxy, Request, Setting, kubeconfig};
 
@@ -65,15 +65,13 @@ impl TestCluster {
     pub async fn with(server: Server, setting: Setting) -> Result<Self> {
         match server {
             Server::Sandbox => Self::sandbox(setting).await,
-            Server::Real if setting.faults => Self::around(ControlPlane::start_own(&setting).await?).await,
-            Server::Real => Self::around(ControlPlane::start(&setting).await?).await,
+            Server::Real => {
+                let plane = ControlPlane::start(&setting).await?;
+                let client = plane.client("scenario").await?;
+                let (ours, controllers) = (plane.kubeconfig(), plane.controller_kubeconfig());
+                Self::assemble(Backend::Real(Box::new(plane)), client, &ours, &controllers).await
+            }
         }
-    }
-
-    /// A new control plane without our CRDs, for tests that install them. Never an external cluster.
-    pub async fn bare() -> Result<Self> {
-        let setting = Setting { definitions: Vec::new(), ..Setting::default() };
-        Self::around(ControlPlane::start_own(&setting).await?).await
     }
 
     async fn sandbox(setting: Setting) -> Result<Self> {
@@ -91,34 +89,21 @@ impl TestCluster {
             definitions.create(&PostParams::default(), &crd).await.context("cannot install a CRD")?;
         }
         let backend = Backend::Sandbox(Box::new(sandbox));
-        Self::assemble(backend, client, &kubeconfig, &kubeconfig, "default").await
+        Self::assemble(backend, client, &kubeconfig, &kubeconfig).await
     }
 
-    async fn around(plane: ControlPlane) -> Result<Self> {
-        let client = plane.client("scenario").await?;
-        let (ours, theirs) = (plane.kubeconfig(), plane.controller_kubeconfig());
-        let namespace = plane.namespace().to_owned();
-        Self::assemble(Backend::Real(Box::new(plane)), client, &ours, &theirs, &namespace).await
-    }
-
-    async fn assemble(
-        backend: Backend,
-        client: Client,
-        ours: &str,
-        controllers: &str,
-        namespace: &str,
-    ) -> Result<Self> {
+    async fn assemble(backend: Backend, client: Client, ours: &str, controllers: &str) -> Result<Self> {
         let proxy = Proxy::start(controllers).await?;
         let folder = tempfile::tempdir().context("cannot make a folder for the kubeconfig")?;
         let straight = folder.path().join("kubeconfig");
         kubeconfig::write_private(&straight, ours)?;
         let kubeconfig = folder.path().join("controller.kubeconfig");
-        kubeconfig::write_private(&kubeconfig, &proxy.kubeconfig(namespace))?;
+        kubeconfig::write_private(&kubeconfig, &proxy.kubeconfig(NAMESPACE))?;
         Ok(Self {
             kubectl: Kubectl::new(&straight),
             client,
             proxy: Arc::new(proxy),
-            namespace: namespace.to_owned(),
+            namespace: NAMESPACE.to_owned(),
             timeout: TIMEOUT,
             straight,
             kubeconfig,
@@ -182,13 +167,8 @@ impl TestCluster {
 
     /// The same server with a separate proxy, for another controller.
     pub async fn behind_another_proxy(&self) -> Result<Self> {
-        let upstream = match &*self.backend {
-            Backend::Sandbox(_) => {
-                std::fs::read_to_string(&self.straight).context("cannot read a kubeconfig")?
-            }
-            Backend::Real(plane) => plane.controller_kubeconfig(),
-        };
-        let proxy = Arc::new(Proxy::start(&upstream).await?);
+        let plane = self.control_plane().context("a second proxy is for a real server")?;
+        let proxy = Arc::new(Proxy::start(&plane.controller_kubeconfig()).await?);
         let kubeconfig = self.kubeconfig.with_extension(format!("{:08x}", rand::random::<u32>()));
         kubeconfig::write_private(&kubeconfig, &proxy.kubeconfig(&self.namespace))?;
         Ok(Self { proxy, kubeconfig, ..self.clone() })
@@ -254,14 +234,10 @@ impl TestCluster {
         Ok(requests.iter().filter_map(Deletion::of).collect())
     }
 
-    /// Compacts the history of the server before this version, so that watches from an older version expire
-    /// with 410.
+    /// Compacts the history of a real server before this version, so that watches from an older version
+    /// expire with 410.
     pub async fn compact(&self, version: u64) -> Result<()> {
-        match &*self.backend {
-            Backend::Sandbox(sandbox) => sandbox.compact(version),
-            Backend::Real(plane) => plane.compact(version).await?,
-        }
-        Ok(())
+        self.control_plane().context("the sandbox is not compacted")?.store.compact(version).await
     }
 
     /// The OrderedDeployments in the namespace of the scenario.
@@ -343,7 +319,13 @@ impl TestCluster {
     /// Waits until the newest generation of the object is complete with this number of replicas.
     pub async fn complete(&self, name: &str, replicas: i32) -> Result<OrderedDeployment> {
         let what = format!("complete with {replicas} replicas");
-        self.until(name, &what, |object| is_complete(object, replicas)).await
+        self.until(name, &what, |object| {
+            object.spec.replicas == replicas
+                && object.status.as_ref().and_then(|status| status.available_replicas) == Some(replicas)
+                && condition_of(object, condition::COMPLETE)
+                    .is_some_and(|found| found.status == ConditionStatus::True)
+        })
+        .await
     }
 
     /// Waits until the object is held.
@@ -365,16 +347,6 @@ pub fn condition_of(object: &OrderedDeployment, type_: &str) -> Option<Condition
     let status = object.status.as_ref()?;
     let is_current = status.observed_generation == object.metadata.generation;
     status.condition(type_).filter(|_| is_current).cloned()
-}
-
-/// Whether the newest generation of the object is complete with this number of replicas.
-#[must_use]
-pub fn is_complete(object: &OrderedDeployment, replicas: i32) -> bool {
-    let status = object.status.clone().unwrap_or_default();
-    object.spec.replicas == replicas
-        && status.observed_generation == object.metadata.generation
-        && status.available_replicas == Some(replicas)
-        && status.condition(condition::COMPLETE).is_some_and(|found| found.status == ConditionStatus::True)
 }
 
 /// The image of the first container; empty if there is none.

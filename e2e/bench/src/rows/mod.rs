@@ -1,29 +1,20 @@
 //! The rows: what is measured, and how.
 
-mod latency;
 mod rest;
+mod restart;
 mod rollout;
-mod takeover;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
 use scenarios::TestCluster;
 use scenarios::real::Mark;
-use serde_json::json;
 
 use crate::cluster::{Cluster, Shape};
 use crate::contender::Contender;
 use crate::results::{How, Measured, Outcome, count};
 use crate::workload::Bounds;
-
-/// How many pods are annotated at the same time.
-const PARALLEL: usize = 16;
 
 /// What a row does.
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +27,6 @@ enum Work {
     Rest { objects: usize, pods: usize, minutes: u64 },
     /// The controller starts when there is work to do.
     Restart,
-    /// The leader is killed when there is work to do.
-    Failover,
-    /// From a watch event to the request that answers it.
-    Latency,
 }
 
 /// Which priorities the pods of an OrderedDeployment get. The other contenders have no order.
@@ -76,7 +63,6 @@ pub fn rows() -> Vec<Row> {
     let strict = |pods| Work::Rollout { pods, bounds: Bounds::STRICT, priorities: Priorities::Own };
     let bulk =
         Work::Rollout { pods: 1000, bounds: Bounds::quarter(1000), priorities: Priorities::Groups(10) };
-    let failover = "The leader is killed (lease of 15 s): time until the first write of the other replica";
     let memory = Work::Rest { objects: 1, pods: 100, minutes: 1 };
     let rest = Work::Rest { objects: 10_000, pods: 1, minutes: 10 };
     let beside_10k = Shape { others: 10_000, room: 5000 };
@@ -85,29 +71,14 @@ pub fn rows() -> Vec<Row> {
     vec![
         row("strict-100", "Strict rollout (maxSurge 1, maxUnavailable 0), 100 pods", strict(100)),
         row("strict-400", "Strict rollout, 400 pods", strict(400)),
-        row("strict-1600", "Strict rollout, 1,600 pods", strict(1600)).once(),
+        Row { large: true, ..row("strict-1600", "Strict rollout, 1,600 pods", strict(1600)) },
         row("bulk-1000", "Bulk rollout (maxSurge 25%, maxUnavailable 25%), 1,000 pods", bulk),
         row("creation-400", "First creation, 400 pods", Work::Creation { pods: 400 }),
-        row("latency", "Time from the event that shows a pod ready to the next DELETE", Work::Latency)
-            .of(&[Contender::Ours]),
-        row("failover", failover, Work::Failover).of(&BOTH),
-        row("memory-10k", "One object of 100 pods at rest beside 10,000 other pods", memory)
-            .of(&BOTH)
-            .on(beside_10k)
-            .once(),
-        row("memory-50k", "One object of 100 pods at rest beside 50,000 other pods", memory)
-            .of(&BOTH)
-            .on(beside_50k)
-            .once(),
+        row("memory-10k", "One object of 100 pods at rest beside 10,000 other pods", memory).on(beside_10k),
+        row("memory-50k", "One object of 100 pods at rest beside 50,000 other pods", memory).on(beside_50k),
         row("restart-50k", "Start beside 50,000 other pods: time until the first write", Work::Restart)
-            .of(&BOTH)
-            .on(beside_50k)
-            .once(),
-        row("rest", "10,000 objects of one pod at rest, for 10 minutes", rest).of(&BOTH).on(many).once(),
-        row("plain-strict-100", "Strict rollout, 100 pods of a plain Deployment", strict(100))
-            .of(&Contender::OF_PLAIN),
-        row("plain-bulk-1000", "Bulk rollout, 1,000 pods of a plain Deployment", bulk)
-            .of(&Contender::OF_PLAIN),
+            .on(beside_50k),
+        row("rest", "10,000 objects of one pod at rest, for 10 minutes", rest).on(many),
     ]
 }
 
@@ -120,17 +91,9 @@ fn row(name: &'static str, question: &'static str, work: Work) -> Row {
 }
 
 impl Row {
-    fn of(self, contenders: &'static [Contender]) -> Self {
-        Self { contenders, ..self }
-    }
-
+    /// A large row, on a control plane of its own, of the two that are controllers.
     fn on(self, shape: Shape) -> Self {
-        Self { shape, ..self }
-    }
-
-    /// It takes long: only `--large` measures it, in one round.
-    fn once(self) -> Self {
-        Self { large: true, ..self }
+        Self { shape, large: true, contenders: &BOTH, ..self }
     }
 
     /// Measures it: all contenders in turn, in alternating order.
@@ -164,8 +127,6 @@ impl Row {
             Work::Rollout { pods, bounds, priorities } => run.rollout(pods, bounds, priorities).await,
             Work::Rest { objects, pods, minutes } => run.rest(objects, pods, minutes).await,
             Work::Restart => run.restart().await,
-            Work::Failover => run.failover().await,
-            Work::Latency => run.latency().await,
         }
     }
 
@@ -185,21 +146,6 @@ impl Run<'_> {
     fn mark(&self) -> Result<Mark> {
         self.cluster.plane()?.mark()
     }
-}
-
-/// Annotates these pods of a namespace, each with its value.
-async fn annotate(
-    test_cluster: &TestCluster,
-    key: &str,
-    values: impl IntoIterator<Item = (String, String)>,
-) -> Result<()> {
-    let pods: &Api<Pod> = &Api::namespaced(test_cluster.client.clone(), &test_cluster.namespace);
-    let annotate = async |(name, value): (String, String)| -> Result<()> {
-        let patch = json!({"metadata": {"annotations": {key: value}}});
-        let done = pods.patch_metadata(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        done.map(drop).with_context(|| format!("cannot annotate {name}"))
-    };
-    stream::iter(values).map(annotate).buffer_unordered(PARALLEL).try_collect().await
 }
 
 fn rate(pods: usize, begin: Instant, end: Instant) -> f64 {

@@ -3,17 +3,24 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::names::annotation;
 use scenarios::{Request, TestCluster};
+use serde_json::json;
 
-use super::{Priorities, Run, annotate, rate};
+use super::{Priorities, Run, rate};
 use crate::contender::Contender;
 use crate::null;
 use crate::observer::Observer;
 use crate::promises;
 use crate::results::{Metric, Outcome, Values, count};
 use crate::workload::{Bounds, NAME};
+
+/// How many pods are annotated at the same time.
+const PARALLEL: usize = 16;
 
 impl Run<'_> {
     pub(super) async fn creation(&self, pods: usize) -> Result<Outcome> {
@@ -37,7 +44,7 @@ impl Run<'_> {
         self.contender.create(&self.test_cluster, NAME, pods, bounds).await?;
         observer.until_created(pods).await?;
         self.contender.until_reported(&self.test_cluster, NAME, pods).await?;
-        let priorities = if self.contender.has_order() {
+        let priorities = if self.contender == Contender::Ours {
             Some(prioritise(&self.test_cluster, &observer, priorities).await?)
         } else {
             None
@@ -89,7 +96,13 @@ async fn prioritise(
     // A prime that divides no number of pods here: each priority equally often.
     let priorities: BTreeMap<String, i32> =
         names.into_iter().zip((0..all).map(|place| place * 7919 % all % groups)).collect();
-    let values = priorities.iter().map(|(name, priority)| (name.clone(), priority.to_string()));
-    annotate(test_cluster, annotation::DELETE_PRIORITY, values).await?;
+    let pods = &test_cluster.api::<Pod>();
+    let annotate = async |(name, priority): (&String, &i32)| -> Result<()> {
+        let annotations = json!({annotation::DELETE_PRIORITY: priority.to_string()});
+        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+        let done = pods.patch_metadata(name, &PatchParams::default(), &patch).await;
+        done.map(drop).with_context(|| format!("cannot annotate {name}"))
+    };
+    stream::iter(&priorities).map(annotate).buffer_unordered(PARALLEL).try_collect::<()>().await?;
     Ok(priorities)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use http::Method;
 use http::request::Parts;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::case::RequestMatcher;
 
@@ -94,25 +94,8 @@ impl RequestInfo {
 /// The body after a merge patch. A body that is not JSON stays as it is.
 pub(super) fn mutated(body: &[u8], change: &Value) -> Vec<u8> {
     let Ok(mut object) = serde_json::from_slice::<Value>(body) else { return body.to_vec() };
-    merge(&mut object, change);
+    json_patch::merge(&mut object, change);
     object.to_string().into_bytes()
-}
-
-fn merge(object: &mut Value, change: &Value) {
-    let Some(changes) = change.as_object() else {
-        *object = change.clone();
-        return;
-    };
-    if !object.is_object() {
-        *object = json!({});
-    }
-    for (key, change) in changes {
-        match (object.as_object_mut(), change) {
-            (Some(fields), Value::Null) => _ = fields.remove(key),
-            (Some(fields), change) => merge(fields.entry(key).or_insert(Value::Null), change),
-            (None, _) => {}
-        }
-    }
 }
 
 /// Limits the page of a list.

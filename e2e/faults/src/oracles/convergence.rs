@@ -12,11 +12,11 @@ use ordereddeployment_planner::{Set, is_of};
 use ordereddeployment_wire::PodView;
 use serde_json::Value;
 
+use super::Violation;
 use super::history::{
-    History, Kind, WATCHED, controller, deployment, found, is_terminating, name, status, uid,
+    History, Kind, WATCHED, Write, controller, deployment, found, is_terminating, name, status, uid,
 };
-use super::max_staleness::max_staleness;
-use super::violation::Violation;
+use super::staleness::max_staleness;
 use crate::case::Fault;
 use crate::log::{RunEventKind, instance};
 
@@ -228,6 +228,9 @@ pub(super) fn resumes(history: &History<'_>) -> Vec<Violation> {
 
 /// L4: failed requests are retried.
 pub(super) fn retries(history: &History<'_>) -> Vec<Violation> {
+    if history.case.cluster.instances > 1 {
+        return Vec::new();
+    }
     let healed = history.log.event(&RunEventKind::FaultsEnded).map_or(Timestamp::MAX, |event| event.at);
     let moves = |kind: Kind| {
         matches!(
@@ -246,48 +249,46 @@ pub(super) fn retries(history: &History<'_>) -> Vec<Violation> {
             && !write.is_delayed
             && write.record.code >= 400
             && write.record.code != 404
-            && write.owner.is_some()
+            && write.record.at <= healed
     });
-    let mut found_all = Vec::new();
-    for write in failed {
-        let ended = history.log.events.iter().any(|event| {
-            event.requests >= write.place
-                && event.at <= write.record.at + RETRY
-                && matches!(&event.kind, RunEventKind::InstanceKilled(one)
-                    | RunEventKind::InstanceExited(one, _)
-                    | RunEventKind::InstancePanicked(one, _)
-                    if *one == write.instance)
-        });
-        let end = history.log.requests.partition_point(|record| record.at <= write.record.at + RETRY);
+    let wrong = failed.filter(|write| {
+        let until = write.record.at + RETRY;
         // The object may be deleted before the next retry.
-        let is_deleted = write.owner.is_some_and(|owner| {
-            [write.place, end].into_iter().any(|place| history.at(owner, place).is_none_or(is_terminating))
-        });
-        let asked = history.log.requests[write.place + 1..]
-            .iter()
-            .take_while(|record| record.at <= write.record.at + RETRY)
-            .any(|record| {
-                let own = instance(&record.user_agent) == Some(write.instance);
-                own && !matches!(record.plural.as_str(), "events" | "leases") && record.verb != "watch"
-            });
+        let is_there =
+            |owner: &str, requests| history.at(owner, requests).is_some_and(|object| !is_terminating(object));
+        let end = history.log.requests.partition_point(|record| record.at <= until);
+        let there = write.owner.is_some_and(|owner| is_there(owner, write.place) && is_there(owner, end));
         // A fault may prevent the retry, and a frozen instance does not retry.
         let is_prevented = history.log.events.iter().any(|event| {
             let tried = matches!(&event.kind, RunEventKind::FaultInjected(message)
-            if message.contains(" of ") || message.starts_with("Freeze"));
-            tried && event.requests > write.place && event.at <= write.record.at + RETRY
+                if message.contains(" of ") || message.starts_with("Freeze"));
+            tried && event.requests > write.place && event.at <= until
         });
-        if !asked
-            && !is_prevented
-            && !ended
-            && !is_deleted
-            && history.case.cluster.instances < 2
-            && write.record.at <= healed
-        {
-            let message = format!("{} {} failed and is not retried", write.record.verb, write.record.path);
-            found_all.push(found("L4", write.record.at, message));
-        }
-    }
-    found_all
+        there && !is_prevented && nothing_follows(history, write.record.at, write.place + 1)
+    });
+    let message = |write: &Write<'_>| {
+        let (verb, path) = (write.record.verb, &write.record.path);
+        found("L4", write.record.at, format!("{verb} {path} failed and is not retried"))
+    };
+    wrong.map(message).collect()
+}
+
+/// Whether the only instance sends nothing within the time of a retry, although it does not end.
+fn nothing_follows(history: &History<'_>, from: Timestamp, requests: usize) -> bool {
+    let until = from + RETRY;
+    let mut events = history.log.events.iter().filter(|event| from <= event.at && event.at <= until);
+    let ended = events.any(|event| {
+        matches!(
+            event.kind,
+            RunEventKind::InstanceKilled(_)
+                | RunEventKind::InstanceExited(..)
+                | RunEventKind::InstancePanicked(..)
+        )
+    });
+    let later = history.log.requests.iter().skip(requests).take_while(|record| record.at <= until);
+    let mut own = later.filter(|record| instance(&record.user_agent).is_some());
+    !ended
+        && !own.any(|record| record.verb != "watch" && !matches!(record.plural.as_str(), "events" | "leases"))
 }
 
 /// L4: after the faults have ended, the controller makes progress without long breaks.
@@ -421,25 +422,11 @@ pub(super) fn retries_after_faults(history: &History<'_>) -> Vec<Violation> {
             _ => false,
         };
         let until = event.at + RETRY;
-        let mut later = history.log.events.iter().filter(|later| later.at >= event.at && later.at <= until);
-        let ended = later.any(|later| {
-            matches!(
-                later.kind,
-                RunEventKind::InstanceKilled(_)
-                    | RunEventKind::InstanceExited(..)
-                    | RunEventKind::InstancePanicked(..)
-            )
-        });
         // The object may be deleted before the next retry.
         let is_there =
             |requests| history.all_at("ordereddeployments", requests).any(|object| !is_terminating(object));
         let end = history.log.requests.partition_point(|record| record.at <= until);
         let there = is_there(event.requests) && is_there(end);
-        let mut asked = history.log.requests[event.requests.min(history.log.requests.len())..].iter();
-        let follows = asked.by_ref().take_while(|record| record.at <= until).any(|record| {
-            let own = instance(&record.user_agent).is_some() && record.verb != "watch";
-            own && !matches!(record.plural.as_str(), "events" | "leases")
-        });
         let frozen = history
             .case
             .faults
@@ -452,7 +439,8 @@ pub(super) fn retries_after_faults(history: &History<'_>) -> Vec<Violation> {
             RunEventKind::FaultInjected(message) => !is_failed_response(message),
             _ => false,
         });
-        counts && !follows && !ended && there && !frozen && others.next().is_none()
+        let is_prevented = frozen || others.next().is_some();
+        counts && there && !is_prevented && nothing_follows(history, event.at, event.requests)
     });
     wrong
         .map(|(_, event, asked)| found("L4", event.at, format!("{asked} failed and is not retried")))

@@ -7,11 +7,11 @@ use ordereddeployment_api::names::label;
 use ordereddeployment_planner::SetChange;
 use serde_json::Value;
 
+use super::Violation;
 use super::history::{
     History, Kind, Write, controller, deployment, found, is_terminating, name, uid, write_at,
 };
-use super::max_staleness::max_staleness;
-use super::violation::Violation;
+use super::staleness::max_staleness;
 
 fn creates<'h, 'a>(history: &'h History<'a>, decision: usize) -> Vec<&'h Write<'a>> {
     history.sent(decision).filter(|write| write.kind == Kind::CreatePod && !write.is_delayed).collect()

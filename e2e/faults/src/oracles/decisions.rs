@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use ordereddeployment_oracle::{self as oracle, check};
 use ordereddeployment_planner::Decision;
 
+use super::Violation;
 use super::history::{History, Kind, Write, deployment, found};
-use super::violation::Violation;
 use crate::log::DecisionRecord;
 
 /// Every decision keeps the rules, and no release gets past a point that nobody passed.

@@ -1,4 +1,4 @@
-//! S1, S2, S5, S13, S15: the deletes that were sent for a decision, against what the decision was made on.
+//! S1, S2, S5, S7, S13, S15: the deletes that were sent for a decision, against what the decision was made on.
 //!
 //! `decisions::allowed` checks the decision itself: the order, the floor and the ceiling. What is sent is a
 //! part of it.
@@ -9,8 +9,8 @@ use ordereddeployment_planner::{Act, Point, Purpose, Target};
 use ordereddeployment_sandbox::Record;
 use ordereddeployment_wire::PodView;
 
-use super::history::{History, Kind, Write, controller, found, is_terminating};
-use super::violation::Violation;
+use super::Violation;
+use super::history::{History, Kind, Write, controller, found, is_terminating, number, version};
 use crate::log::{DecisionRecord, RunEvent, RunEventKind};
 use crate::scenarios::without_spelling;
 
@@ -169,4 +169,42 @@ fn has_point_before(history: &History<'_>, view: &View<'_>, write: &Write<'_>) -
     }
     let pod: Option<PodView> = serde_json::from_value(pod.clone()).ok();
     pod.is_some_and(|pod| matches!(pod.pod().point, Point::At { side: PausePoint::Before, .. }))
+}
+
+/// S7: UID and resourceVersion of every delete are those of the decision's view, or of a later read.
+pub(super) fn preconditions(history: &History<'_>) -> Vec<Violation> {
+    let deletes =
+        history.writes.iter().filter(|write| matches!(write.kind, Kind::DeletePod | Kind::DeleteSet));
+    let wrong = deletes.filter_map(|write| Some((write, why_unbound(history, write)?)));
+    let message = |(write, why): (&Write<'_>, String)| {
+        found("S7", write.record.at, format!("{} {}: {why}", write.record.verb, write.record.path))
+    };
+    wrong.map(message).collect()
+}
+
+fn why_unbound(history: &History<'_>, write: &Write<'_>) -> Option<String> {
+    let (Some(wanted), Some(given)) =
+        (write.precondition("uid"), write.precondition("resourceVersion").map(number))
+    else {
+        return Some("UID and resourceVersion are not both given".to_owned());
+    };
+    let decided = history.decided(write.decision.filter(|_| !write.is_delayed)?);
+    let name = write.record.name.as_deref().unwrap_or_default();
+    let seen = if write.kind == Kind::DeletePod {
+        let pod = decided.snapshot.pods.iter().find(|pod| pod.name == name && *pod.facts.uid == *wanted);
+        pod.map(|pod| number(&pod.resource_version))
+    } else {
+        let set = decided.snapshot.sets.iter().find(|set| set.name == name && *set.uid == *wanted);
+        // The view has no versions of sets.
+        set.map(|_| given)
+    };
+    let Some(seen) = seen else { return Some(format!("{wanted} is not in the decision's view")) };
+    if seen == given {
+        return None;
+    }
+    let read_since = history.log.requests[decided.requests..write.place]
+        .iter()
+        .any(|read| read.verb == "get" && read.name.as_deref() == Some(name) && read.plural == "pods");
+    let existed = history.changes(wanted).any(|commit| version(&commit.object) == given);
+    (!(read_since && existed && given > seen)).then(|| format!("version {given} was not read after {seen}"))
 }

@@ -11,7 +11,7 @@ use ordereddeployment_planner::{Act, Decision};
 use ordereddeployment_sandbox::{Commit, Record};
 use serde_json::Value;
 
-use super::violation::Violation;
+use super::Violation;
 use crate::log::{DELAYED, DecisionRecord, NO_RESPONSE, RunEventKind, instance};
 use crate::{Case, Log};
 

@@ -2,8 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::Violation;
 use super::history::{History, Kind, WATCHED, found, is_terminating};
-use super::violation::Violation;
 use crate::case::Fault;
 use crate::log::RunEventKind;
 

@@ -7,21 +7,47 @@ mod decisions;
 mod deletes;
 mod history;
 mod leadership;
-mod max_staleness;
 mod orphans;
 mod outcome;
 mod outdated;
 mod ownership;
-mod preconditions;
 mod staleness;
 mod status;
 mod steady_state;
-mod tenants;
-mod violation;
+
+use std::fmt;
+
+use jiff::Timestamp;
 
 use crate::{Case, Log};
 use history::History;
-pub use violation::Violation;
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The promise, as `docs/reliability.md` numbers it.
+    pub rule: &'static str,
+    /// The oracle that found it.
+    pub oracle: &'static str,
+    /// When, by the server's clock.
+    pub at: Timestamp,
+    /// What happened.
+    pub message: String,
+}
+
+impl Violation {
+    /// Whether that oracle found it, or that rule for decisions.
+    #[must_use]
+    pub fn is_of(&self, oracle: &str) -> bool {
+        self.oracle == oracle || self.message.ends_with(&format!("({oracle})"))
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}: {} ({})", self.rule, self.at, self.message, self.oracle)
+    }
+}
 
 /// One oracle.
 type Oracle = fn(&History<'_>) -> Vec<Violation>;
@@ -35,10 +61,10 @@ const ORACLES: &[(&str, Oracle)] = &[
     ("deletes::barrier", deletes::barrier),
     ("deletes::current_template", deletes::current_template),
     ("ownership::targets", ownership::targets),
-    ("tenants::apart", tenants::apart),
+    ("ownership::tenants", ownership::tenants),
     ("orphans::adopters", orphans::adopters),
     ("orphans::kept", orphans::kept),
-    ("preconditions::deletes", preconditions::deletes),
+    ("deletes::preconditions", deletes::preconditions),
     ("creates::one_per_slot", creates::one_per_slot),
     ("creates::one_set_per_template", creates::one_set_per_template),
     ("leadership::lease", leadership::lease),

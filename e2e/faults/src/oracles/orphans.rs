@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use super::Violation;
 use super::history::{History, Write, controller, found, is_terminating, name, uid, version};
-use super::violation::Violation;
 use crate::log::instance;
 
 /// The user agent of the garbage collector.

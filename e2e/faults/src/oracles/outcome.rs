@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use super::Violation;
 use super::history::{History, found};
-use super::violation::Violation;
 use crate::case::{Fault, Outcome, UserAction};
 use crate::log::{RunEvent, RunEventKind};
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::Violation;
 use super::history::{History, Kind, Write, deployment, found, is_terminating, number, uid, version};
 use super::leadership;
-use super::max_staleness::max_staleness;
-use super::violation::Violation;
+use super::staleness::max_staleness;
 
 /// The time until a controller stops a decision that is outdated.
 const AT_ONCE: SignedDuration = SignedDuration::from_millis(100);

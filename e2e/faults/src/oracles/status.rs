@@ -4,8 +4,8 @@ use ordereddeployment_api::OrderedDeploymentStatus;
 use ordereddeployment_oracle::{View, counts, generation};
 use ordereddeployment_planner::Decision;
 
+use super::Violation;
 use super::history::{History, Kind, Write, found, status};
-use super::violation::Violation;
 use crate::log::DecisionRecord;
 
 type Status = OrderedDeploymentStatus;

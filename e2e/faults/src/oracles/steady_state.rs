@@ -4,8 +4,8 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::Violation;
 use super::history::{History, Kind, Write, deployment, found, name, status, uid};
-use super::violation::Violation;
 use crate::log::{RunEventKind, instance};
 use crate::run::MAX_REQUESTS;
 

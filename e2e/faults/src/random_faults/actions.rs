@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use super::sample::{moment, one};
+use super::{moment, one};
 use crate::case::{Fault, Forgery, Millis, PodSelector, RequestMatcher, ResumeRequest, UserAction};
 use crate::scenarios::{SPELLINGS, deployment, hash, spelled, template};
 use crate::user::DEPLOYMENT;

@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::json;
 
-use super::sample::one;
+use super::one;
 use crate::case::{Fault, RequestFault, RequestMatcher};
 
 /// Verb, resource and subresource of the requests of the controllers.

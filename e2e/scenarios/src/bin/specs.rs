@@ -88,9 +88,6 @@ async fn failures(program: &Path, focus: &str, built_in: bool) -> Result<(String
     // The duration differs.
     let ran = ran.split(" in ").next().unwrap_or(ran).to_owned();
     let failed: BTreeSet<String> = text.lines().filter_map(failure).map(str::to_owned).collect();
-    if !failed.is_empty() && std::env::var_os("SPECS_VERBOSE").is_some() {
-        println!("{text}");
-    }
     ensure!(output.status.success() || !failed.is_empty(), "the specs did not run to their end: {text}");
     Ok((ran, failed))
 }

@@ -4,30 +4,31 @@
 //! It listens on loopback with plain HTTP and requires its own token. Upstream it is the user of the given
 //! kubeconfig. It never changes what it forwards.
 
-mod answer;
 mod half_open;
-mod request;
 mod rules;
 mod stream;
 
+use std::convert::Infallible;
+use std::fmt;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use http::header::{AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING};
-use http::{Request, Response};
-use http_body_util::BodyExt;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderValue, TRANSFER_ENCODING};
+use http::{Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube::Client;
 use kube::client::Body;
+use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use answer::{Answer, Broken, refusal};
-use request::RequestInfo;
-use rules::RequestFault;
-pub use rules::{Moment, Passage, Rules, Trap};
+pub use rules::{Moment, Rules, Trap};
+use rules::{RequestFault, RequestInfo};
 
 use crate::kubeconfig::{self, Access};
 
@@ -108,7 +109,7 @@ impl Front {
             return Ok(refusal(401));
         }
         let info = RequestInfo::of(&request);
-        self.rules.passes(&info, None);
+        self.rules.arrives(&info);
         let loses = match self.rules.request_fault(&info) {
             RequestFault::Response(code) => return Ok(refusal(code)),
             RequestFault::Reset => true,
@@ -153,4 +154,38 @@ impl Front {
         });
         sent.await?
     }
+}
+
+/// The response of a server as the client receives it.
+type Answer = Response<UnsyncBoxBody<Bytes, Broken>>;
+
+/// Ends a connection without a response, or in the middle of one.
+#[derive(Debug)]
+struct Broken;
+
+impl fmt::Display for Broken {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("cut by the proxy")
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// An error response with this code, in the wording of the API server.
+fn refusal(code: u16) -> Answer {
+    let reason = match code {
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        409 => "Conflict",
+        _ => "InternalError",
+    };
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "refused by the proxy", "reason": reason, "code": code,
+    });
+    let body = Full::new(Bytes::from(status.to_string())).map_err(|never: Infallible| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }

@@ -4,11 +4,57 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use http::{Method, Request};
 use tokio::sync::{oneshot, watch};
 
-use super::request::{Kind, RequestInfo, counts};
 use crate::lock;
+
+/// A verb and a resource, such as `("delete", "pods")`.
+pub type Kind = (&'static str, &'static str);
+
+/// A request as the rules see it.
+#[derive(Clone, Debug)]
+pub(super) struct RequestInfo {
+    pub(super) verb: &'static str,
+    pub(super) plural: String,
+}
+
+impl RequestInfo {
+    pub(super) fn of<B>(request: &Request<B>) -> Self {
+        let mut parts = request.uri().path().trim_matches('/').split('/');
+        // The version follows, after the group if there is one.
+        let skip = if parts.next() == Some("api") { 1 } else { 2 };
+        let mut rest: Vec<&str> = parts.skip(skip).collect();
+        if rest.first() == Some(&"namespaces") && rest.len() > 2 {
+            rest.drain(..2);
+        }
+        let query = request.uri().query().unwrap_or_default();
+        let watches = query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"));
+        let is_named = rest.len() > 1;
+        let verb = match *request.method() {
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE if is_named => "delete",
+            Method::DELETE => "deletecollection",
+            _ if watches => "watch",
+            _ if is_named => "get",
+            _ => "list",
+        };
+        Self { verb, plural: rest.first().copied().unwrap_or_default().to_owned() }
+    }
+
+    pub(super) fn is(&self, (verb, plural): Kind) -> bool {
+        self.verb == verb && self.plural == plural
+    }
+
+    /// Whether it is a write that traps and counts include: not of a Lease, which is renewed periodically, and
+    /// not of an Event.
+    pub(super) fn counts(&self) -> bool {
+        matches!(self.verb, "create" | "update" | "patch" | "delete")
+            && !matches!(self.plural.as_str(), "leases" | "events")
+    }
+}
 
 /// How a request fails, in the words of the fault campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,19 +71,6 @@ struct Fault {
     kind: Kind,
     effect: RequestFault,
     times: usize,
-}
-
-/// A request or a watch event that passed the proxy.
-#[derive(Clone, Debug)]
-pub struct Passage {
-    /// When the head of the request arrived, or the event was sent to the client.
-    pub at: Instant,
-    /// The verb of the request; `watch` for an event.
-    pub verb: &'static str,
-    /// The resource.
-    pub plural: String,
-    /// The line of the event.
-    pub event: Option<Bytes>,
 }
 
 /// When a write is stopped.
@@ -101,7 +134,7 @@ pub struct Rules {
     /// The number of connections that clients closed while the proxy was stalled.
     given_up: watch::Sender<usize>,
     pending: Mutex<Option<PendingTrap>>,
-    passed: Mutex<Vec<Passage>>,
+    written: Mutex<Vec<Instant>>,
 }
 
 impl Rules {
@@ -152,17 +185,10 @@ impl Rules {
         Trap { moment, reached, go: release }
     }
 
-    /// What passed so far, in order.
+    /// When each write arrived so far, other than of Leases and Events.
     #[must_use]
-    pub fn passed(&self) -> Vec<Passage> {
-        lock(&self.passed).clone()
-    }
-
-    /// The writes so far, other than of Leases and Events.
-    #[must_use]
-    pub fn written(&self) -> Vec<Passage> {
-        let counts = |passage: &&Passage| counts(passage.verb, &passage.plural);
-        lock(&self.passed).iter().filter(counts).cloned().collect()
+    pub fn written(&self) -> Vec<Instant> {
+        lock(&self.written).clone()
     }
 
     /// The number of requested faults that have not occurred yet.
@@ -170,21 +196,16 @@ impl Rules {
         lock(&self.faults).iter().map(|fault| fault.times).sum()
     }
 
-    pub(super) fn passes(&self, info: &RequestInfo, event: Option<&Bytes>) {
-        lock(&self.passed).push(Passage {
-            at: Instant::now(),
-            verb: info.verb,
-            plural: info.plural.clone(),
-            event: event.cloned(),
-        });
+    pub(super) fn arrives(&self, info: &RequestInfo) {
+        if info.counts() {
+            lock(&self.written).push(Instant::now());
+        }
     }
 
     /// Counts a write. If it is the one of the trap: when it is stopped, and what lets it continue.
     pub(super) fn stopped_write(&self, info: &RequestInfo) -> Option<(Moment, oneshot::Receiver<()>)> {
         let mut pending = lock(&self.pending);
-        let is_it = |trap: &&mut PendingTrap| {
-            counts(info.verb, &info.plural) && trap.kind.is_none_or(|kind| info.is(kind))
-        };
+        let is_it = |trap: &&mut PendingTrap| info.counts() && trap.kind.is_none_or(|kind| info.is(kind));
         let trap = pending.as_mut().filter(is_it)?;
         trap.left -= 1;
         if trap.left > 0 {

@@ -11,19 +11,17 @@ use kube::client::Body;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::answer::Broken;
-use super::request::RequestInfo;
-use super::rules::Rules;
+use super::Broken;
+use super::rules::{RequestInfo, Rules};
 
 /// The same lines with the delay.
 pub(super) fn lines(body: Body, rules: Arc<Rules>, info: RequestInfo) -> UnsyncBoxBody<Bytes, Broken> {
     let (sender, receiver) = mpsc::unbounded_channel();
-    tokio::spawn(read(body, Arc::clone(&rules), info.clone(), sender));
-    let frames = stream::unfold((receiver, rules, info), |(mut receiver, rules, info)| async move {
+    tokio::spawn(read(body, rules, info, sender));
+    let frames = stream::unfold(receiver, |mut receiver| async move {
         let (due, line) = receiver.recv().await?;
         tokio::time::sleep_until(due).await;
-        rules.passes(&info, Some(&line));
-        Some((Ok(Frame::data(line)), (receiver, rules, info)))
+        Some((Ok(Frame::data(line)), receiver))
     });
     StreamBody::new(frames).boxed_unsync()
 }

@@ -1,5 +1,4 @@
-//! Finds the servers: `E2E_KUBECONFIG`, `KUBEBUILDER_ASSETS`, the cache. It builds nothing; `cargo xtask`
-//! does that.
+//! Finds the servers: `KUBEBUILDER_ASSETS`, the cache. It builds nothing; `cargo xtask` does that.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,22 +7,13 @@ use anyhow::{Context, Result, bail};
 
 const PROGRAMS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
-/// The source of the servers.
-#[derive(Debug)]
-pub enum Source {
-    /// A running cluster: its kubeconfig.
-    Cluster(PathBuf),
-    /// The binaries of the servers.
-    Programs(Assets),
-}
-
 /// The binaries of the servers.
 #[derive(Clone, Debug)]
-pub struct Assets {
+pub(super) struct Assets {
     /// The folder of the binaries.
-    pub folder: PathBuf,
+    pub(super) folder: PathBuf,
     /// The version, such as `v1.20.2`.
-    pub version: String,
+    pub(super) version: String,
 }
 
 /// The minor version, 20 for `v1.20.2`; 0 if it is not known.
@@ -31,27 +21,14 @@ pub(super) fn minor(version: &str) -> u32 {
     version.split('.').nth(1).and_then(|minor| minor.parse().ok()).unwrap_or_default()
 }
 
-/// The first available source. The error says what to do if there is none.
-pub(super) fn find() -> Result<Source> {
-    match cluster() {
-        Some(file) => Ok(Source::Cluster(file)),
-        None => programs().map(Source::Programs),
-    }
-}
-
-/// The kubeconfig of an external cluster.
-pub(crate) fn cluster() -> Option<PathBuf> {
-    std::env::var_os("E2E_KUBECONFIG").map(PathBuf::from)
-}
-
-/// The binaries, even if `E2E_KUBECONFIG` names a cluster.
-pub(super) fn programs() -> Result<Assets> {
+/// The binaries. The error says what to do if there are none.
+pub(super) fn find() -> Result<Assets> {
     let folder = match std::env::var_os("KUBEBUILDER_ASSETS") {
         Some(folder) => PathBuf::from(folder),
         None => cached().context(
             "no Kubernetes servers to test with: run `cargo xtask kubernetes` once, which builds them, or \
              set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager and \
-             kube-scheduler, or E2E_KUBECONFIG to the kubeconfig of a test cluster",
+             kube-scheduler",
         )?,
     };
     for program in PROGRAMS {

@@ -85,7 +85,7 @@ pub(super) async fn requests(dead: &[PathBuf], file: &Path, since: Mark) -> Resu
     let mut offset = since.offset;
     for file in dead.iter().skip(since.dead) {
         let bytes = read_from(file, std::mem::take(&mut offset))?;
-        all.extend(parse(whole_lines(&bytes))?.into_iter().map(Entry::whatever));
+        all.extend(parse(whole_lines(&bytes))?.into_iter().map(|(request, _)| request));
     }
     let limit = Instant::now() + TIMEOUT;
     loop {
@@ -93,12 +93,12 @@ pub(super) async fn requests(dead: &[PathBuf], file: &Path, since: Mark) -> Resu
             Err(_) if !dead.is_empty() && !file.exists() => Vec::new(),
             read => read?,
         };
-        if whole_lines(&bytes).len() == bytes.len()
-            && let Some(answered) =
-                parse(&bytes)?.into_iter().map(Entry::answered).collect::<Option<Vec<_>>>()
-        {
-            all.extend(answered);
-            return Ok(all);
+        if whole_lines(&bytes).len() == bytes.len() {
+            let entries = parse(&bytes)?;
+            if entries.iter().all(|(_, answered)| *answered) {
+                all.extend(entries.into_iter().map(|(request, _)| request));
+                return Ok(all);
+            }
         }
         if Instant::now() > limit {
             bail!("a delete is in the audit log without its answer for {} s", TIMEOUT.as_secs());
@@ -124,17 +124,7 @@ fn whole_lines(bytes: &[u8]) -> &[u8] {
 }
 
 /// A request, and whether it was answered.
-struct Entry(Request, bool);
-
-impl Entry {
-    fn answered(self) -> Option<Request> {
-        self.1.then_some(self.0)
-    }
-
-    fn whatever(self) -> Request {
-        self.0
-    }
-}
+type Entry = (Request, bool);
 
 fn parse(lines: &[u8]) -> Result<Vec<Entry>> {
     let mut requests: Vec<Entry> = Vec::new();
@@ -144,11 +134,11 @@ fn parse(lines: &[u8]) -> Result<Vec<Entry>> {
             .with_context(|| format!("cannot read an audit event: {}", String::from_utf8_lossy(line)))?;
         if event.stage == "RequestReceived" {
             begun.insert(event.id.clone(), requests.len());
-            requests.push(Entry(request(event), false));
+            requests.push((request(event), false));
         } else if event.stage == "ResponseComplete" || event.stage == "Panic" {
             match begun.remove(&event.id) {
-                Some(place) => requests[place] = Entry(request(event), true),
-                None => requests.push(Entry(request(event), true)),
+                Some(place) => requests[place] = (request(event), true),
+                None => requests.push((request(event), true)),
             }
         }
     }
@@ -176,7 +166,7 @@ fn request(event: Event) -> Request {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, Mark, end, parse, requests, whole_lines};
+    use super::{Mark, end, parse, requests, whole_lines};
 
     fn line(id: &str, stage: &str) -> String {
         format!(
@@ -191,7 +181,7 @@ mod tests {
     fn a_delete_is_at_its_start_and_known_to_be_unanswered_and_half_a_line_is_left_out() {
         let names = |text: &str| -> Vec<(String, bool)> {
             let entries = parse(whole_lines(text.as_bytes())).unwrap().into_iter();
-            entries.map(|Entry(request, answered)| (request.name.unwrap(), answered)).collect()
+            entries.map(|(request, answered)| (request.name.unwrap(), answered)).collect()
         };
         let begun = line("a", "RequestReceived") + &line("b", "ResponseComplete");
         assert_eq!(names(&(begun.clone() + "{\"auditID\":")), [("a".into(), false), ("b".into(), true)]);

@@ -148,20 +148,5 @@ impl Drop for Children {
         let mut guard = lock(&self.guard);
         drop(guard.kill());
         drop(guard.wait());
-        if let (true, Some(keep)) = (std::thread::panicking(), std::env::var_os("E2E_KEEP_LOGS")) {
-            keep_logs(&self.folder, Path::new(&keep));
-        }
-    }
-}
-
-/// Copies the logs of a failed scenario to a permanent folder.
-fn keep_logs(from: &Path, to: &Path) {
-    let into = to.join(from.file_name().unwrap_or_default());
-    // Best effort: the test fails anyway.
-    drop(fs::create_dir_all(&into));
-    for entry in fs::read_dir(from).into_iter().flatten().flatten() {
-        if entry.path().extension().is_some_and(|extension| extension == "log") {
-            drop(fs::copy(entry.path(), into.join(entry.file_name())));
-        }
     }
 }

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,
@@ -103,11 +105,6 @@ fn certificates(folder: &Path) -> Result<String> {
     let accounts = KeyPair::generate()?;
     write_private(&folder.join(ACCOUNT_KEY), &accounts.serialize_pem())?;
     fs::write(folder.join(ACCOUNT_PUBLIC_KEY), accounts.public_key_pem())?;
-    Ok(encode(authority.pem().as_bytes()))
-}
-
-/// Base64, as in kubeconfigs.
-fn encode(bytes: &[u8]) -> String {
-    use base64::Engine;
-    base64::engine::general_purpose::STANDARD.encode(bytes)
+    // Base64, as in kubeconfigs.
+    Ok(STANDARD.encode(authority.pem()))
 }

@@ -2,13 +2,11 @@
 //! stand-ins for the kubelets.
 //!
 //! Every control plane has its own folder and ports, and its processes are ended by ID when it is dropped. It
-//! never uses a cluster that it did not start, except the one in `E2E_KUBECONFIG`; there it starts only the
-//! stand-ins.
+//! never uses a cluster that it did not start.
 
 mod assets;
 mod audit;
 mod children;
-mod guest;
 mod identity;
 mod servers;
 mod store;
@@ -31,11 +29,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use assets::Assets;
-pub use assets::Source;
-pub(crate) use assets::cluster;
 pub use audit::Mark;
 use children::Children;
-use guest::Guest;
 use identity::{Identity, User};
 use servers::{quiet, start_api_server, start_controllers, start_crd_server, start_etcd};
 pub(crate) use store::Store;
@@ -51,6 +46,8 @@ const POLL: Duration = Duration::from_millis(50);
 /// The interval of node heartbeats. The node controller marks a node unreachable after 40 seconds.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
+/// The namespace of scenarios.
+pub(crate) const NAMESPACE: &str = "default";
 /// The taint of a node that is not ready yet.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
@@ -58,14 +55,14 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub struct ControlPlane {
     // Fields are dropped in order: clients, servers, their folder.
     stand_ins: Mutex<JoinSet<()>>,
-    children: Option<Children>,
-    access: Way,
-    audit: Option<PathBuf>,
+    children: Children,
+    identity: Identity,
+    audit: PathBuf,
     /// The audit logs of killed API servers.
     dead: Mutex<Vec<PathBuf>>,
-    store: Option<Store>,
-    namespace: String,
-    /// Human-readable version.
+    /// The client of its etcd.
+    pub(crate) store: Store,
+    /// The version, such as `v1.20.2`.
     pub version: String,
     folder: tempfile::TempDir,
 }
@@ -91,12 +88,6 @@ impl Component {
     }
 }
 
-/// How to access the cluster.
-enum Way {
-    Ours(Identity),
-    Theirs(Guest),
-}
-
 impl ControlPlane {
     /// The minor version, 20 for `v1.20.2`.
     #[must_use]
@@ -106,29 +97,12 @@ impl ControlPlane {
 
     /// Starts a control plane. The CRDs are served before its controllers start.
     pub async fn start(setting: &Setting) -> Result<Self> {
-        let folder = folder()?;
-        let plane = match assets::find()? {
-            Source::Cluster(file) => theirs(&file, folder).await?,
-            Source::Programs(assets) => ours(&assets, folder, setting).await?,
-        };
-        plane.complete(setting).await
-    }
-
-    /// Starts a separate control plane even if `E2E_KUBECONFIG` names a cluster, for scenarios that would
-    /// change the whole cluster.
-    pub async fn start_own(setting: &Setting) -> Result<Self> {
-        ours(&assets::programs()?, folder()?, setting).await?.complete(setting).await
-    }
-
-    async fn complete(self, setting: &Setting) -> Result<Self> {
-        let mut plane = self;
+        let mut plane = start_servers(&assets::find()?, folder()?, setting).await?;
         let client = plane.client("scenario").await?;
         install(&client, &setting.definitions).await?;
-        if let (Some(children), Way::Ours(identity)) = (&mut plane.children, &plane.access) {
-            start_controllers(children, identity, plane.folder.path(), setting)?;
-        }
+        start_controllers(&mut plane.children, &plane.identity, plane.folder.path(), setting)?;
         plane.start_stand_ins(setting).await?;
-        plane.wait_for_pods(&client, plane.namespace()).await?;
+        plane.wait_for_pods(&client, NAMESPACE).await?;
         Ok(plane)
     }
 
@@ -143,23 +117,12 @@ impl ControlPlane {
         let folder = self.folder.path();
         let kubeconfig = folder.join("crd-server.kubeconfig");
         kubeconfig::write_private(&kubeconfig, &self.kubeconfig())?;
-        let (Some(children), Some(store), Way::Ours(identity)) =
-            (&mut self.children, &self.store, &self.access)
-        else {
-            bail!("this control plane was not started here");
-        };
-        let access = Access { url: format!("https://127.0.0.1:{port}"), ..identity.access(User::Admin) };
-        start_crd_server(children, folder, program, (port, &store.url, &kubeconfig))?;
-        let client = kubeconfig::client(&access.kubeconfig(&self.namespace), "scenario").await?;
+        let access = Access { url: format!("https://127.0.0.1:{port}"), ..self.identity.access(User::Admin) };
+        start_crd_server(&mut self.children, folder, program, (port, &self.store.url, &kubeconfig))?;
+        let client = kubeconfig::client(&access.kubeconfig(NAMESPACE), "scenario").await?;
         self.answers(&client, "/readyz").await?;
         install(&client, definitions).await?;
         Ok(client)
-    }
-
-    /// The namespace for scenarios.
-    #[must_use]
-    pub fn namespace(&self) -> &str {
-        &self.namespace
     }
 
     /// A kubeconfig of an administrator.
@@ -181,20 +144,12 @@ impl ControlPlane {
         let made = accounts.create_token_request(name, &PostParams::default(), &wanted).await;
         let made = made.with_context(|| format!("cannot get a token of {namespace}/{name}"))?;
         let token = made.status.context("a token request without its token")?.token;
-        match &self.access {
-            Way::Ours(identity) => {
-                let access = Access { token, ..identity.access(User::Admin) };
-                Ok(access.kubeconfig(&self.namespace))
-            }
-            Way::Theirs(_) => bail!("a user of its own needs a control plane that this test started"),
-        }
+        let access = Access { token, ..self.identity.access(User::Admin) };
+        Ok(access.kubeconfig(NAMESPACE))
     }
 
     fn kubeconfig_of(&self, user: User) -> String {
-        match &self.access {
-            Way::Ours(identity) => identity.access(user).kubeconfig(&self.namespace),
-            Way::Theirs(guest) => guest.kubeconfig.clone(),
-        }
+        self.identity.access(user).kubeconfig(NAMESPACE)
     }
 
     /// An administrator's client with that user agent.
@@ -209,31 +164,23 @@ impl ControlPlane {
 
     /// The requests that were recorded after the mark.
     pub async fn requests_since(&self, mark: Mark) -> Result<Vec<Request>> {
-        let (dead, file) = self.audit_logs()?;
-        audit::requests(&dead, file, mark).await
+        let dead = lock(&self.dead).clone();
+        audit::requests(&dead, &self.audit, mark).await
     }
 
     /// Marks the end of the audit log.
     pub fn mark(&self) -> Result<Mark> {
-        let (dead, file) = self.audit_logs()?;
-        audit::end(&dead, file)
-    }
-
-    fn audit_logs(&self) -> Result<(Vec<PathBuf>, &Path)> {
-        let file = self.audit.as_deref().context(
-            "this cluster's audit log is not known: set E2E_AUDIT_LOG to its file, or unset E2E_KUBECONFIG",
-        )?;
-        Ok((lock(&self.dead).clone(), file))
+        audit::end(&lock(&self.dead), &self.audit)
     }
 
     /// Kills a server with SIGKILL, like a crash. Returns after it has ended.
     pub fn kill(&self, component: Component) -> Result<()> {
-        self.own()?.kill(component.name())?;
-        if let (Component::ApiServer, Some(audit)) = (component, &self.audit) {
+        self.children.kill(component.name())?;
+        if component == Component::ApiServer {
             // The next server starts a new log; requests without a response remain in the old one.
             let mut dead = lock(&self.dead);
-            let kept = audit.with_file_name(format!("audit-{}.log", dead.len() + 1));
-            fs::rename(audit, &kept).context("cannot keep the audit log")?;
+            let kept = self.audit.with_file_name(format!("audit-{}.log", dead.len() + 1));
+            fs::rename(&self.audit, &kept).context("cannot keep the audit log")?;
             dead.push(kept);
         }
         Ok(())
@@ -242,11 +189,11 @@ impl ControlPlane {
     /// Restarts a server on the same port and with the same data, and waits until custom resources are
     /// served.
     pub async fn start_again(&self, component: Component) -> Result<()> {
-        self.own()?.start_again(component.name())?;
+        self.children.start_again(component.name())?;
         if component == Component::ApiServer {
             // Restart the scheduler too: its backoff after an outage grows to half a minute.
-            self.own()?.kill(servers::SCHEDULER)?;
-            self.own()?.start_again(servers::SCHEDULER)?;
+            self.children.kill(servers::SCHEDULER)?;
+            self.children.start_again(servers::SCHEDULER)?;
         }
         let client = self.client("scenario").await?;
         self.answers(&client, "/readyz").await?;
@@ -260,7 +207,7 @@ impl ControlPlane {
         self.kill(Component::Etcd)?;
         let (data, backup) = (self.folder.path().join("etcd"), self.folder.path().join("backup"));
         copy(&data, &backup).context("cannot copy the store")?;
-        self.own()?.start_again(servers::ETCD)?;
+        self.children.start_again(servers::ETCD)?;
         self.start_again(Component::ApiServer).await
     }
 
@@ -273,24 +220,10 @@ impl ControlPlane {
         let (data, backup) = (self.folder.path().join("etcd"), self.folder.path().join("backup"));
         fs::remove_dir_all(&data).context("cannot remove the store")?;
         copy(&backup, &data).context("cannot copy the store")?;
-        self.own()?.start_again(servers::ETCD)?;
+        self.children.start_again(servers::ETCD)?;
         self.start_again(Component::ApiServer).await?;
-        self.own()?.start_again(servers::CONTROLLER_MANAGER)?;
+        self.children.start_again(servers::CONTROLLER_MANAGER)?;
         self.start_stand_ins(setting).await
-    }
-
-    fn own(&self) -> Result<&Children> {
-        self.children.as_ref().context("this control plane was not started here")
-    }
-
-    /// The client of its etcd.
-    pub(crate) fn store(&self) -> Result<&Store> {
-        self.store.as_ref().context("this control plane was not started here: its store is not known")
-    }
-
-    /// Compacts the history of etcd before this version.
-    pub(crate) async fn compact(&self, version: u64) -> Result<()> {
-        self.store()?.compact(version).await
     }
 
     async fn answers(&self, client: &Client, path: &str) -> Result<()> {
@@ -362,9 +295,7 @@ impl ControlPlane {
 
     async fn poll(&self, what: &str, mut attempt: impl AsyncFnMut() -> Result<(), String>) -> Result<()> {
         poll(what, async || {
-            if let Some(children) = &self.children {
-                children.check()?;
-            }
+            self.children.check()?;
             Ok(attempt().await)
         })
         .await
@@ -381,7 +312,7 @@ impl BuiltIn {
     /// Starts these controllers of kube-controller-manager, in the form of its flag `--controllers`, on the
     /// server of this kubeconfig.
     pub(crate) fn start(kubeconfig: &Path, controllers: &str, arguments: &[&str]) -> Result<Self> {
-        let (assets, folder) = (assets::programs()?, folder()?);
+        let (assets, folder) = (assets::find()?, folder()?);
         let mut children = Children::new(&assets, folder.path())?;
         let mut manager = children.command(servers::CONTROLLER_MANAGER);
         quiet(&mut manager, &children);
@@ -439,7 +370,11 @@ async fn poll(what: &str, mut attempt: impl AsyncFnMut() -> Result<Result<(), St
 }
 
 /// Starts etcd and the API server and waits until they are ready.
-async fn ours(assets: &Assets, folder: tempfile::TempDir, setting: &Setting) -> Result<ControlPlane> {
+async fn start_servers(
+    assets: &Assets,
+    folder: tempfile::TempDir,
+    setting: &Setting,
+) -> Result<ControlPlane> {
     let mut children = Children::new(assets, folder.path())?;
     let port = crate::free_port()?;
     let identity = Identity::make(folder.path(), port)?;
@@ -447,12 +382,11 @@ async fn ours(assets: &Assets, folder: tempfile::TempDir, setting: &Setting) -> 
     let audit = start_api_server(&mut children, folder.path(), port, &etcd, setting)?;
     let plane = ControlPlane {
         stand_ins: Mutex::default(),
-        children: Some(children),
-        access: Way::Ours(identity),
-        audit: Some(audit),
+        children,
+        identity,
+        audit,
         dead: Mutex::default(),
-        store: Some(Store::at(&etcd)?),
-        namespace: "default".to_owned(),
+        store: Store::at(&etcd)?,
         version: assets.version.clone(),
         folder,
     };
@@ -461,41 +395,17 @@ async fn ours(assets: &Assets, folder: tempfile::TempDir, setting: &Setting) -> 
     let namespaces: Api<Namespace> = Api::all(client);
     plane
         .poll("make its first namespace", async || {
-            namespaces.get("default").await.map(drop).map_err(|error| error.to_string())
+            namespaces.get(NAMESPACE).await.map(drop).map_err(|error| error.to_string())
         })
         .await?;
     Ok(plane)
-}
-
-/// A new namespace in the cluster of this kubeconfig.
-async fn theirs(file: &Path, folder: tempfile::TempDir) -> Result<ControlPlane> {
-    let text = fs::read_to_string(file)
-        .with_context(|| format!("cannot read E2E_KUBECONFIG, {}", file.display()))?;
-    let namespace = format!("e2e-{:08x}", rand::random::<u32>());
-    let guest = Guest::new(&text, &namespace, folder.path()).await?;
-    Ok(ControlPlane {
-        stand_ins: Mutex::default(),
-        access: Way::Theirs(guest),
-        children: None,
-        audit: std::env::var_os("E2E_AUDIT_LOG").map(PathBuf::from),
-        dead: Mutex::default(),
-        store: None,
-        namespace,
-        version: format!("the cluster of {}", file.display()),
-        folder,
-    })
 }
 
 /// Creates the CRDs and waits until they are served.
 async fn install(client: &Client, definitions: &[CustomResourceDefinition]) -> Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for definition in definitions {
-        match api.create(&PostParams::default(), definition).await {
-            Ok(_) => {}
-            // An external cluster may have them already.
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            Err(error) => return Err(error).context("cannot install a CRD"),
-        }
+        api.create(&PostParams::default(), definition).await.context("cannot install a CRD")?;
     }
     for definition in definitions {
         let name = definition.metadata.name.clone().unwrap_or_default();

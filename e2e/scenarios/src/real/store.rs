@@ -65,7 +65,7 @@ impl Store {
         bail!("etcd ends a watch before its end")
     }
 
-    pub(super) async fn compact(&self, version: u64) -> Result<()> {
+    pub(crate) async fn compact(&self, version: u64) -> Result<()> {
         let wanted = json!({"revision": version.to_string(), "physical": true});
         self.ask("/v3/kv/compaction", &wanted).await.map(drop)
     }

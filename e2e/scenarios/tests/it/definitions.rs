@@ -140,7 +140,7 @@ async fn the_crds_are_served_and_refuse_what_violates_a_constraint_on_a_real_ser
     let program = std::env::var_os("CRD_SERVER").map(PathBuf::from);
     let program = program.expect("CRD_SERVER names Kubernetes' CRD server: `cargo xtask crd-check` sets it");
     let setting = Setting { nodes: Vec::new(), ..Setting::default() };
-    let mut plane = ControlPlane::start_own(&setting).await.unwrap();
+    let mut plane = ControlPlane::start(&setting).await.unwrap();
     let old = Asked { client: plane.client("scenario").await.unwrap(), is_current: plane.minor() >= 36 };
     let client = plane.start_crd_server(&program, &setting.definitions).await.unwrap();
     for asked in [old, Asked { client, is_current: true }] {

@@ -5,11 +5,11 @@
 #[cfg(feature = "real-servers")]
 mod admission;
 mod built_in;
+#[cfg(feature = "real-servers")]
 mod chaos;
 mod chart;
 #[cfg(feature = "real-servers")]
 mod charts;
-mod claims;
 mod collection;
 mod command_line;
 mod dashboard;
@@ -22,7 +22,6 @@ mod deletion;
 mod differential;
 mod election;
 mod evictions;
-mod holds;
 #[cfg(feature = "real-servers")]
 mod monitoring;
 #[cfg(feature = "real-servers")]
@@ -30,7 +29,6 @@ mod nodecosts;
 mod page;
 mod parity;
 mod policies;
-mod pools;
 mod recipes;
 #[cfg(feature = "real-servers")]
 mod replicasets;
@@ -39,8 +37,3 @@ mod templates;
 mod ten_pods;
 mod tutorial;
 mod waiting;
-
-/// How many random moments the scenarios try. `RANDOM_MOMENTS` raises it.
-fn moments() -> usize {
-    std::env::var("RANDOM_MOMENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
-}

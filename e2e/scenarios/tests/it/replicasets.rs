@@ -309,6 +309,11 @@ async fn plain_deployments_on_a_real_server() {
     scenarios::run_on(&cluster, scenarios).await.unwrap();
 }
 
+/// How many random moments the scenarios try. `RANDOM_MOMENTS` raises it.
+fn moments() -> usize {
+    std::env::var("RANDOM_MOMENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
+}
+
 /// Waits for a random time: the moment is the point of the test.
 async fn until_any_moment(milliseconds: u64) {
     let pause = rand::rng().random_range(0..milliseconds);
@@ -323,7 +328,7 @@ async fn a_kill_at_any_moment_keeps_order_and_floor_on_a_real_server() {
     let cluster = base.apart(&format!("{}-kills", base.namespace)).await.unwrap();
     let mut manager = Some(start_at_once(&base).await);
     let mut pods = deployed(&cluster, 8).await;
-    for round in 0..crate::moments() {
+    for round in 0..moments() {
         pods.shuffle(&mut rand::rng());
         cluster.prioritise_in_order(&pods).await.unwrap();
         let before = deleted(&cluster).await.len();
@@ -345,7 +350,7 @@ async fn an_orphan_deletion_at_any_moment_costs_no_pod_on_a_real_server() {
     let _machine = share_the_machine().await;
     let base = control_plane().await;
     let _manager = start_at_once(&base).await;
-    for round in 0..crate::moments() {
+    for round in 0..moments() {
         let cluster = base.apart(&format!("{}-orphans-{round}", base.namespace)).await.unwrap();
         deployed(&cluster, 6).await;
         let orphaned = async {
@@ -400,7 +405,7 @@ async fn it_stands_aside_for_the_built_in_controller_on_a_real_server() {
     base.inside(PROBES).until_event(reason::STANDS_ASIDE).await.unwrap();
     let mut pods = scaled(&cluster, "deployment/web", 19).await;
     assert!(deleted(&cluster).await.is_empty(), "the built-in controller did it");
-    for round in 0..crate::moments().div_ceil(2) {
+    for round in 0..moments().div_ceil(2) {
         // It is switched off in the middle of a rollout: the rest of it is in the user's order.
         cluster.prioritise_in_order(&pods).await.unwrap();
         let before = deleted(&cluster).await.len();

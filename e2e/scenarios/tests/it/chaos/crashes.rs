@@ -3,13 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use scenarios::{Manager, Server, on_both};
+use scenarios::Manager;
 
 use super::{PRIORITIES, Trial, setting};
 use crate::election::leader;
 
-async fn a_controller_killed_at_any_write_continues_the_rollout(server: Server) {
-    let mut trial = Trial::start(server, setting()).await;
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_killed_at_any_write_continues_the_rollout_on_a_real_server() {
+    let _machine = scenarios::share_the_machine().await;
+    let mut trial = Trial::start(setting()).await;
     let cluster = trial.cluster.clone();
     let mut manager = Some(cluster.start_manager().unwrap());
     trial.deploy().await;
@@ -34,8 +36,10 @@ pub(super) const ARGUMENTS: [&str; 4] =
     ["--leader-elect", "--lease-duration=3s", "--renew-deadline=2s", "--retry-period=250ms"];
 
 /// With two replicas.
-async fn a_leader_killed_at_any_write_is_replaced_in_time_and_the_rollout_continues(server: Server) {
-    let mut trial = Trial::start(server, setting()).await;
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_killed_at_any_write_is_replaced_in_time_and_the_rollout_continues_on_a_real_server() {
+    let _machine = scenarios::hold_the_machine().await;
+    let mut trial = Trial::start(setting()).await;
     let cluster = trial.cluster.clone();
     let start = || cluster.start_manager_with(&ARGUMENTS).unwrap();
     let mut replicas = vec![start(), start()];
@@ -59,9 +63,3 @@ async fn a_leader_killed_at_any_write_is_replaced_in_time_and_the_rollout_contin
     assert_eq!(findings.rolled, PRIORITIES);
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 0, 2));
 }
-
-on_both!(
-    a_controller_killed_at_any_write_continues_the_rollout;
-    alone on a real server:
-    a_leader_killed_at_any_write_is_replaced_in_time_and_the_rollout_continues,
-);

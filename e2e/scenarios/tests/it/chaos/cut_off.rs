@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use scenarios::proxy::Moment;
-use scenarios::{Server, on_both};
 
 use super::crashes::ARGUMENTS;
 use super::{AFTER, BEFORE, PRIORITIES, Trial, held_at, setting};
 use crate::election::leader;
 
-async fn a_controller_recovers_from_a_network_partition_in_a_rollout(server: Server) {
-    let mut trial = Trial::start(server, setting()).await;
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_recovers_from_a_network_partition_in_a_rollout_on_a_real_server() {
+    let _machine = scenarios::share_the_machine().await;
+    let mut trial = Trial::start(setting()).await;
     let cluster = trial.cluster.clone();
     let rules = cluster.proxy.rules();
     let mut manager = cluster.start_manager().unwrap();
@@ -39,9 +40,13 @@ async fn a_controller_recovers_from_a_network_partition_in_a_rollout(server: Ser
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 1, 2));
 }
 
-async fn a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more(server: Server) {
-    const PROMISED: Duration = Duration::from_secs(3 + 2);
-    let mut trial = Trial::start(server, setting()).await;
+/// The lease of `ARGUMENTS`, and two seconds.
+const PROMISED: Duration = Duration::from_secs(3 + 2);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more_on_a_real_server() {
+    let _machine = scenarios::hold_the_machine().await;
+    let mut trial = Trial::start(setting()).await;
     let cluster = trial.cluster.clone();
     let mut first = cluster.start_manager_with(&ARGUMENTS).unwrap();
     first.until_logged("acquired lease").await.unwrap();
@@ -63,7 +68,7 @@ async fn a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more(serve
     let (_, followed) = leader(&cluster, Some(&holder)).await;
     held_at(&cluster, &old[BEFORE], 3, 10).await;
     let written = beside.proxy.rules().written();
-    let took = [followed, written.first().unwrap().at].map(|at| at - cut_off);
+    let took = [followed, *written.first().unwrap()].map(|at| at - cut_off);
     println!("followed after {:.2?}, first write after {:.2?}", took[0], took[1]);
     assert!(took.iter().all(|took| *took <= PROMISED), "{took:?}");
 
@@ -74,16 +79,10 @@ async fn a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more(serve
     held_at(&cluster, &old[AFTER], 6, 10).await;
     cluster.resume().await.unwrap();
     cluster.complete("web", 10).await.unwrap();
-    let late: Vec<_> = rules.written().into_iter().filter(|one| one.at > followed).collect();
+    let late: Vec<_> = rules.written().into_iter().filter(|at| *at > followed).collect();
     assert!(late.is_empty(), "{late:?}");
     assert!(second.runs().unwrap());
     let findings = trial.check().await;
     assert_eq!(findings.rolled, PRIORITIES);
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 0, 2));
 }
-
-on_both!(
-    a_controller_recovers_from_a_network_partition_in_a_rollout;
-    alone on a real server:
-    a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more,
-);

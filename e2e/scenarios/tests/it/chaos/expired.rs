@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use scenarios::{Manager, Server, Setting, on_both};
+use scenarios::{Manager, Setting};
 
 use super::{BEFORE, Trial, held_at, setting};
 
@@ -27,11 +27,13 @@ impl Trial {
     }
 }
 
-async fn pods_lost_while_the_watch_expires_are_replaced(server: Server) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_lost_while_the_watch_expires_are_replaced_on_a_real_server() {
+    let _machine = scenarios::share_the_machine().await;
     // The watch cache of the API server would still have the events that etcd has compacted.
     let arguments = vec!["--watch-cache=false".to_owned()];
     let setting = Setting { api_server_arguments: arguments, ..setting() };
-    let mut trial = Trial::start(server, setting).await;
+    let mut trial = Trial::start(setting).await;
     let cluster = trial.cluster.clone();
     let mut manager = cluster.start_manager().unwrap();
     trial.deploy().await;
@@ -62,5 +64,3 @@ async fn pods_lost_while_the_watch_expires_are_replaced(server: Server) {
     assert_eq!(findings.rolled, [7, 7, 5, 3, 2, 1, 0, 0, -3]);
     assert_eq!((findings.scaled, findings.lost, findings.sets), (0, 3, 2));
 }
-
-on_both!(pods_lost_while_the_watch_expires_are_replaced);

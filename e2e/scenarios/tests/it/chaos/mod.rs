@@ -1,5 +1,5 @@
-//! Rollouts with faults: a process is killed, disconnected or frozen, or permissions are removed, and the
-//! safety rules must hold.
+//! Rollouts with faults on a real server: a process is killed, disconnected or frozen, or permissions are
+//! removed, and the safety rules must hold. On the sandbox, `e2e/faults` does that under simulated time.
 //!
 //! Faults occur at writes that a seed selects: `E2E_SEED` sets another seed. The checks use the history and
 //! the request log of the server, not the status that the controller reports.
@@ -8,12 +8,8 @@ mod checks;
 mod crashes;
 mod cut_off;
 mod expired;
-mod people;
-#[cfg(feature = "real-servers")]
 mod restored;
-#[cfg(feature = "real-servers")]
 mod rights;
-#[cfg(feature = "real-servers")]
 mod servers;
 
 use std::pin::pin;
@@ -34,7 +30,7 @@ const PRIORITIES: [i32; 10] = [7, 7, 5, 3, 2, 1, 0, 0, 0, -3];
 const BEFORE: usize = 3;
 const AFTER: usize = 5;
 
-/// A control plane that the test may break, or the sandbox.
+/// A control plane that the test may break.
 fn setting() -> Setting {
     Setting { faults: true, ..Setting::default() }
 }
@@ -59,12 +55,12 @@ enum Strike {
 }
 
 impl Trial {
-    async fn start(server: Server, setting: Setting) -> Self {
+    async fn start(setting: Setting) -> Self {
         let seed = std::env::var("E2E_SEED").ok().map_or(1, |seed| seed.parse().unwrap());
         // Printed if the test fails.
         println!("E2E_SEED={seed}");
         let start = Instant::now();
-        let cluster = TestCluster::with(server, setting).await.unwrap();
+        let cluster = TestCluster::with(Server::Real, setting).await.unwrap();
         let dice = StdRng::seed_from_u64(seed);
         Self { cluster, history: History::default(), dice, aims: Vec::new().into_iter(), strikes: 0, start }
     }

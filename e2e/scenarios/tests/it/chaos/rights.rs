@@ -3,7 +3,7 @@
 
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{GROUP, condition, reason};
-use scenarios::{Server, TestCluster, condition_of};
+use scenarios::{TestCluster, condition_of};
 
 use super::{AFTER, BEFORE, PRIORITIES, Trial, held_at, setting};
 
@@ -54,7 +54,7 @@ async fn take_away(cluster: &TestCluster, rights: &[Right]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_controller_continues_when_permissions_are_granted_again_on_a_real_server() {
     let _machine = scenarios::share_the_machine().await;
-    let mut trial = Trial::start(Server::Real, setting()).await;
+    let mut trial = Trial::start(setting()).await;
     trial.cluster.kubectl.run(&["create", "serviceaccount", "controller"]).await.unwrap();
     for (role, verbs, resources, _) in ALL {
         let create = ["create", "clusterrole", role, "--verb", verbs, "--resource", resources];

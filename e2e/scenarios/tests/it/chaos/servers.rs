@@ -1,6 +1,5 @@
 //! kube-apiserver and etcd are killed during rollouts and restarted on the same port with the same data.
 
-use scenarios::Server;
 use scenarios::proxy::Moment;
 use scenarios::real::Component;
 
@@ -13,7 +12,7 @@ use Moment::{BeforeRequest, BeforeResponse, During};
 async fn continues_after_kills(component: Component, aims: Vec<(&'static str, Moment)>) {
     let times = aims.len() / 3;
     let _machine = scenarios::share_the_machine().await;
-    let mut trial = Trial::start(Server::Real, setting()).await;
+    let mut trial = Trial::start(setting()).await;
     trial.aims = aims.into_iter();
     let cluster = trial.cluster.clone();
     let mut manager = cluster.start_manager().unwrap();

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
-use scenarios::{Helm, Manager, TestCluster};
+use scenarios::{Helm, Manager, Server, Setting, TestCluster};
 use serde_json::json;
 
 use super::rights::{Account, all_are_used, granted, nothing_was_refused};
@@ -35,7 +35,9 @@ struct Program {
 
 impl Installation {
     async fn start() -> Self {
-        let cluster = TestCluster::bare().await.unwrap();
+        // Helm installs the CRDs.
+        let setting = Setting { definitions: Vec::new(), ..Setting::default() };
+        let cluster = TestCluster::with(Server::Real, setting).await.unwrap();
         let helm = Helm::on(cluster.straight()).unwrap();
         Self { cluster, helm }
     }

@@ -1,12 +1,13 @@
 //! The expressions, evaluated by a CEL library. It knows neither variables nor the authorizer: they are
 //! replaced in the text. It escapes the keys of all maps, as a server does with the names of fields only.
 
+use json_patch::merge;
 use kube::core::cel::{AdmissionRequest, GroupVersionKind, VapEvaluator, VapExpression};
 use ordereddeployment_api::names::annotation::{DELETE_PRIORITY_ALIAS, OF_GROUP};
 use serde_json::{Value, json};
 
 use super::sequences::cases;
-use super::{Act, Sequence, User, merge};
+use super::{Act, Sequence, User};
 
 /// One request, as a policy sees it.
 struct Request<'a> {

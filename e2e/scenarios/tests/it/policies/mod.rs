@@ -78,25 +78,8 @@ impl Case {
     }
 }
 
-/// Applies a JSON merge patch (RFC 7386).
-fn merge(target: &mut Value, patch: &Value) {
-    let Some(fields) = patch.as_object() else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (key, value) in fields {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(key);
-        } else {
-            merge(&mut target[key], value);
-        }
-    }
-}
-
+/// The object after a merge patch.
 fn merged(mut target: Value, patch: &Value) -> Value {
-    merge(&mut target, patch);
+    json_patch::merge(&mut target, patch);
     target
 }

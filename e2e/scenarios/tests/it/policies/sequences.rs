@@ -73,7 +73,7 @@ fn workload(kind: &str, annotations: &Value, spec: &Value) -> Value {
             },
         },
     });
-    super::merge(&mut object["spec"], spec);
+    json_patch::merge(&mut object["spec"], spec);
     object
 }
 
