@@ -310,7 +310,7 @@ async fn plain_deployments_on_a_real_server() {
 }
 
 /// How many random moments the scenarios try. `RANDOM_MOMENTS` raises it.
-fn moments() -> usize {
+pub(crate) fn moments() -> usize {
     std::env::var("RANDOM_MOMENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
 }
 

@@ -359,9 +359,9 @@ mod tests {
     }
 
     /// A status that is held at `b`.
-    fn held(resume: Option<&str>) -> Value {
+    fn held(point: &str, resume: Option<&str>) -> Value {
         let hold = json!({
-            "id": "b@0", "pod": "b", "podUID": "uid-b", "point": "Before", "revision": 0,
+            "id": "b@0", "pod": "b", "podUID": "uid-b", "point": point, "revision": 0,
             "since": "2026-01-01T00:00:00Z", "replicas": 4, "limit": 1,
         });
         json!({"hold": hold, "resumeRequested": resume})
@@ -376,8 +376,8 @@ mod tests {
     fn each_violation_is_reported_and_nothing_else() {
         let mut unbound = deletes(&["a"]);
         unbound[0].body = Some(json!({"preconditions": {"uid": "uid-a"}}));
-        let at_b = |version| object(version, NEW, &held(None));
-        let resumed = |version| object(version, NEW, &held(Some("b@0")));
+        let at_b = |version| object(version, NEW, &held("Before", None));
+        let resumed = |version| object(version, NEW, &held("Before", Some("b@0")));
         let is_passed = |version| object(version, NEW, &passed());
         let (ab, unresumed) = (deletes(&["a", "b"]), "passed by nobody: b is deleted");
         let table = [
@@ -424,5 +424,22 @@ mod tests {
         assert_eq!(early(equal, "InOrder"), "[3]");
         assert_eq!(early(unready, "WhenBlocked"), "[1]");
         assert!(early(unready, "InOrder").contains("c is deleted before a"));
+    }
+
+    #[test]
+    fn a_deletion_beyond_a_pause_point_after_is_a_violation() {
+        let after = |commit| with(commit, |pod| pod["metadata"]["annotations"][PAUSE_POINT] = "after".into());
+        let before = [new(20, "n1"), gone(21, "a"), new(22, "n2"), after(gone(24, "b"))];
+        let held = || object(25, NEW, &held("After", None));
+        for (commits, words) in [
+            (vec![held()], "[3, 2]"),
+            (vec![held(), gone(26, "c")], "26: passed by nobody"),
+            (vec![gone(26, "c")], "26: passed by nobody"),
+        ] {
+            let start = start().into_iter().map(|one| if one.name == "b" { after(one) } else { one });
+            let commits = before.iter().cloned().chain(commits).collect();
+            let said = report(start.collect(), commits, &deletes(&["a", "b", "c"]));
+            assert!(said.starts_with(words), "{words}: {said}");
+        }
     }
 }

@@ -8,6 +8,7 @@ mod checks;
 mod crashes;
 mod cut_off;
 mod expired;
+mod people;
 mod restored;
 mod rights;
 mod servers;
