@@ -15,4 +15,4 @@ pub use family::Family;
 pub use objects::{new_pod, new_set, strict_create};
 pub use owner::{NamespacedUid, in_namespace};
 pub use plain::{PlainDeployment, PlainSet, declared_points, rollout_state};
-pub use view::{ConditionView, MalformedAnnotation, NodeView, PodView, plain_set, set, unknown_annotations};
+pub use view::{MalformedAnnotation, NodeView, PodView, plain_set, set, unknown_annotations};
