@@ -207,39 +207,32 @@ impl Objects {
 }
 
 impl Lists<PodView> for Objects {
-    fn for_namespace(&self, namespace: &str) -> Self {
-        self.for_object(namespace, None)
-    }
-
     async fn list(
         &self,
         namespace: &str,
         selector: Option<&LabelSelector>,
         each: impl FnMut(PodView) + Send,
     ) -> Result<u64, RequestError> {
-        self.requests.list(namespace, selector, each).await
+        self.requests.for_object(namespace, None).list(namespace, selector, each).await
     }
 }
 
 impl Lists<Decoded<SetObject>> for Objects {
-    fn for_namespace(&self, namespace: &str) -> Self {
-        self.for_object(namespace, None)
-    }
-
     async fn list(
         &self,
         namespace: &str,
         selector: Option<&LabelSelector>,
         mut each: impl FnMut(Decoded<SetObject>) + Send,
     ) -> Result<u64, RequestError> {
+        let requests = self.requests.for_object(namespace, None);
         match self.family {
             Family::Ordered => {
                 let each = |set: Decoded<OrderedReplicaSet>| each(set.map(SetObject::from));
-                self.requests.list(namespace, selector, each).await
+                requests.list(namespace, selector, each).await
             }
             Family::Plain => {
                 let each = |set: Decoded<PlainSet>| each(set.map(SetObject::from));
-                self.requests.list(namespace, selector, each).await
+                requests.list(namespace, selector, each).await
             }
         }
     }
