@@ -9,7 +9,6 @@ pub(crate) mod apply;
 pub(crate) mod claim;
 pub(crate) mod context;
 pub(crate) mod effect;
-pub(crate) mod kinds;
 pub(crate) mod live;
 pub(crate) mod merge_patch;
 pub(crate) mod observation;
@@ -29,7 +28,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_kubernetes::{Named, Worker, backoff};
-use ordereddeployment_planner::{Act, Decision, FailureKind, Read, Record, Snapshot};
+use ordereddeployment_planner::{Act, Decision, FailureKind, Read, Record, Snapshot, decide, decide_sets};
 use ordereddeployment_wire::NamespacedUid;
 use tokio::time::Instant;
 
@@ -219,7 +218,7 @@ impl Reconciler<'_> {
             let snapshot = self.snapshot();
 
             // Decide.
-            let decision = match (self.ctx.kinds.owns_sets(), self.ctx.kinds.decide(&snapshot)) {
+            let decision = match (self.ctx.owns_sets, self.decide(&snapshot)) {
                 (true, Decision::Act(act)) => Decision::Act(self.defer_sizes(act)),
                 (false, Decision::Act(act)) if !self.has_confirmed_sizes(&act).await? => continue,
                 (_, decision) => decision,
@@ -299,6 +298,10 @@ impl Reconciler<'_> {
         Ok(self.live || self.live_read_reason().is_none())
     }
 
+    fn decide(&self, snapshot: &Snapshot) -> Decision {
+        if self.ctx.owns_sets { decide(snapshot) } else { decide_sets(snapshot) }
+    }
+
     /// Reads what a decision asks for.
     async fn read(&mut self, snapshot: &Snapshot, read: Read) -> Result<(), Error> {
         match read {
@@ -374,7 +377,7 @@ impl Reconciler<'_> {
             self.state.reporting.known_points.clone_from(&act.points);
         }
         let sets_wait = self.sets_wait().filter(|_| change != StatusChange::Conditions);
-        let all_stored = if self.ctx.kinds.owns_sets() {
+        let all_stored = if self.ctx.owns_sets {
             sets_wait.is_some() || self.report_sets().await
         } else {
             // The Deployment controller waits for these statuses.
@@ -401,7 +404,7 @@ impl Reconciler<'_> {
     async fn conflicts_midway(&mut self, act: &Act, started: Instant) -> bool {
         let since = self.state.reporting.reported.map_or(started, |reported| reported.max(started)).elapsed();
         let change = StatusChange::of(&self.status(), &act.status);
-        if !self.ctx.kinds.owns_sets() || change == StatusChange::Nothing || since < REPORT_INTERVAL {
+        if !self.ctx.owns_sets || change == StatusChange::Nothing || since < REPORT_INTERVAL {
             return false;
         }
         self.state.reporting.reported = Some(Instant::now());

@@ -188,7 +188,7 @@ impl<E: Entry> Expectations<E> {
     /// was, and shows the object as it was, event by event.
     pub(crate) fn observe(&mut self, index: &Index<E>, now: Timestamp) -> bool {
         let mut expired = false;
-        let has_listed = std::mem::replace(&mut self.lists, index.lists()) != index.lists();
+        let has_listed = std::mem::replace(&mut self.lists, index.lists) != index.lists;
         self.known.retain(|key, (known, since)| {
             if known.is_observed(key, index) {
                 return false;

@@ -1,4 +1,4 @@
-//! The cache of the watches: pods and sets by their controller, nodes by name.
+//! The cache of the watches: pods and sets by their controller.
 //!
 //! Synchronous: events are applied one by one under a lock, and readers take the same lock. It does no I/O
 //! and makes no decisions. After a relist it compares: an object that is no longer listed is gone, and its
@@ -12,8 +12,7 @@ use kube_runtime::watcher;
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
 use ordereddeployment_kubernetes::Named;
-use ordereddeployment_sorter::NodeFacts;
-use ordereddeployment_wire::{Family, NamespacedUid, NodeView, in_namespace};
+use ordereddeployment_wire::{Family, NamespacedUid, in_namespace};
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
 use crate::objects::single_set;
@@ -71,10 +70,10 @@ pub(crate) struct Index<E> {
     /// When each was added, and how many there had been before.
     tombstone_times: VecDeque<(Timestamp, u64, NamespacedUid)>,
     listing: Option<Listing<E>>,
-    /// How many lists were completed.
-    lists: u64,
+    /// How many lists were completed. After one, the watch shows nothing older than the list.
+    pub(crate) lists: u64,
     /// How many tombstones there have been.
-    gone: u64,
+    pub(crate) gone: u64,
     /// Objects that the watch showed for the first time since [`Self::take_added`], by owner.
     added: BTreeMap<NamespacedUid, BTreeSet<NamespacedUid>>,
 }
@@ -178,11 +177,6 @@ impl<E: Entry> Index<E> {
         self.tombstones.get(key).filter(|(_, before)| *before < first).map(|(version, _)| *version)
     }
 
-    /// How many tombstones there have been.
-    pub(crate) fn gone(&self) -> u64 {
-        self.gone
-    }
-
     /// Replaces a cached entry with a live read of an older version, and drops the tombstone: the API server
     /// went back in time.
     pub(crate) fn rewind(&mut self, entry: E, now: Timestamp) {
@@ -196,11 +190,6 @@ impl<E: Entry> Index<E> {
     /// The version at which the watch showed that this object is gone; the largest number for a deletion.
     pub(crate) fn tombstone(&self, key: &NamespacedUid) -> Option<u64> {
         self.tombstones.get(key).map(|(version, _)| *version)
-    }
-
-    /// How many lists were completed. After one, the watch shows nothing older than the list.
-    pub(crate) fn lists(&self) -> u64 {
-        self.lists
     }
 
     fn swap(&mut self, now: Timestamp) -> BTreeSet<NamespacedUid> {
@@ -286,18 +275,16 @@ impl<E: Entry> Index<E> {
 pub(crate) struct Cache {
     family: Family,
     /// The ReplicaSets without a Deployment, by the name under which they are reconciled.
-    singles: BTreeMap<Named, NamespacedUid>,
+    pub(crate) singles: BTreeMap<Named, NamespacedUid>,
     pub(crate) pods: Index<PodEntry>,
     pub(crate) sets: Index<SetEntry>,
-    nodes: BTreeMap<Arc<str>, NodeFacts>,
-    listed_nodes: Option<BTreeMap<Arc<str>, NodeFacts>>,
     /// Deployments whose selector matches an orphan: a live read adopts it.
     adopters: BTreeSet<NamespacedUid>,
     /// The labels of orphaned pods: a set that appears later may select them. For OrderedReplicaSets only
     /// pods with a hash: the selector of each of them requires it.
     orphans: BTreeMap<NamespacedUid, BTreeMap<String, String>>,
-    /// How many lists were completed. Events between two lists can be missed.
-    lists: u64,
+    /// How many lists were completed, of deployments, sets and pods. Events between two lists can be missed.
+    pub(crate) lists: u64,
 }
 
 impl Cache {
@@ -308,16 +295,6 @@ impl Cache {
     /// The ReplicaSet without a Deployment that is reconciled under this name.
     pub(crate) fn single(&self, named: &Named) -> Option<&Arc<SetEntry>> {
         self.sets.get(self.singles.get(named)?)
-    }
-
-    /// The names under which ReplicaSets without a Deployment are reconciled.
-    pub(crate) fn single_names(&self) -> impl Iterator<Item = &Named> {
-        self.singles.keys()
-    }
-
-    /// All ReplicaSets without a Deployment.
-    pub(crate) fn singles(&self) -> impl Iterator<Item = &NamespacedUid> {
-        self.singles.values()
     }
 
     /// Applies an event of a pod. Returns the deployments to reconcile.
@@ -390,27 +367,6 @@ impl Cache {
         }
     }
 
-    /// Applies an event of a node. Nodes change only the order of the next decision: no deployment is
-    /// reconciled.
-    pub(crate) fn apply_node(&mut self, event: watcher::Event<NodeView>) {
-        let named = |node: &NodeView| Arc::<str>::from(node.metadata.name.as_deref().unwrap_or_default());
-        match event {
-            watcher::Event::Init => self.listed_nodes = Some(BTreeMap::new()),
-            watcher::Event::InitApply(node) => {
-                if let Some(listed) = &mut self.listed_nodes {
-                    listed.insert(named(&node), node.facts());
-                }
-            }
-            watcher::Event::InitDone => self.nodes = self.listed_nodes.take().unwrap_or_default(),
-            watcher::Event::Apply(node) => {
-                self.nodes.insert(named(&node), node.facts());
-            }
-            watcher::Event::Delete(node) => {
-                self.nodes.remove(&named(&node));
-            }
-        }
-    }
-
     /// Records an orphaned pod with these labels; [`Self::apply_pod`] gets the same event.
     /// Returns the deployments that may adopt it.
     pub(crate) fn apply_orphan(
@@ -452,19 +408,6 @@ impl Cache {
     /// Whether there is an orphan to adopt since the last call; removes the mark.
     pub(crate) fn may_adopt(&mut self, deployment: &NamespacedUid) -> bool {
         self.adopters.remove(deployment)
-    }
-
-    /// Counts a completed list of OrderedDeployments.
-    pub(crate) fn count_list(&mut self) {
-        self.lists += 1;
-    }
-
-    pub(crate) fn lists(&self) -> u64 {
-        self.lists
-    }
-
-    pub(crate) fn node(&self, name: &str) -> Option<&NodeFacts> {
-        self.nodes.get(name)
     }
 }
 
@@ -716,6 +659,6 @@ mod tests {
         assert_eq!(cache.apply_pod(WatchEvent::Deleted(key("a")), at(0)), web);
         cache.apply_set(WatchEvent::Begin, at(0));
         assert_eq!(cache.apply_set(WatchEvent::End, at(0)), web);
-        assert_eq!(cache.lists(), 1);
+        assert_eq!(cache.lists, 1);
     }
 }

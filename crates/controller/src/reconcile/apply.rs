@@ -76,7 +76,7 @@ impl Reconciler<'_> {
         }
         self.publish(&act.events);
         self.state.reporting.known_points.clone_from(&act.points);
-        if self.state.live.is_asked() {
+        if self.state.live.due.is_some() {
             return Err(Interrupt::DecideAgain);
         }
         let batches = |create: &Create| Batches::of(create.count.min(MOST), next);
@@ -124,7 +124,7 @@ impl Reconciler<'_> {
             }
         }
         interrupt.map_or(Ok(()), Err)?;
-        if self.state.live.is_asked() { Err(Interrupt::DecideAgain) } else { Ok(()) }
+        if self.state.live.due.is_some() { Err(Interrupt::DecideAgain) } else { Ok(()) }
     }
 
     async fn create_pods(
@@ -223,7 +223,7 @@ impl Reconciler<'_> {
             let shown = cache.sets.get(entry.key()).filter(|shown| shown.version() > entry.version());
             shown.is_some_and(|shown| shown.set.replicas != entry.set.replicas)
         };
-        !self.ctx.kinds.owns_sets() && self.observation.sets.iter().any(resized)
+        !self.ctx.owns_sets && self.observation.sets.iter().any(resized)
     }
 
     /// Whether the watch shows by now that the set is being deleted, or gone: then its pods go too. If it has

@@ -5,21 +5,20 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::ResourceExt;
-use kube_runtime::reflector::{ObjectRef, Store};
+use kube_runtime::reflector::store::Writer;
+use kube_runtime::reflector::{self, ObjectRef, Store};
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_kubernetes::{
     Clock, Decoded, EventRecorder, LiveLister, LiveLists, Named, Names, live_lists,
 };
-use ordereddeployment_wire::{Family, NamespacedUid};
+use ordereddeployment_wire::{Family, NamespacedUid, NodeView, PodView};
 
 use crate::cache::index::Cache;
 use crate::node_rules::NodeRules;
 use crate::objects::{Objects, SetObject, as_deployment, single_set};
-use crate::reconcile::kinds::Kinds;
 use crate::reconcile::reports::Reports;
 use crate::reconcile::state::ObjectState;
 use crate::{DecisionLog, Metrics};
-use ordereddeployment_wire::PodView;
 
 /// How many own writes of an object are remembered: several can be on their way in the watch at the same
 /// time.
@@ -78,11 +77,16 @@ impl LiveListers {
     }
 }
 
+pub(crate) type Writers = (Writer<OrderedDeployment>, Writer<NodeView>);
+
 /// What all reconciliations of one controller share.
 pub(crate) struct Context {
     /// The kinds of the reconciled objects.
     pub(crate) family: Family,
-    pub(crate) kinds: Kinds,
+    /// Whether the controller creates, resizes, adopts and deletes the sets, and reports the deployment. For
+    /// a plain Deployment the Deployment controller does. Messages about its pods begin with the words of the
+    /// ReplicaSet controller, which tools search for.
+    pub(crate) owns_sets: bool,
     pub(crate) requests: Arc<Objects>,
     pub(crate) live_sets: LiveLists<Decoded<SetObject>>,
     pub(crate) live_pods: LiveLists<PodView>,
@@ -99,6 +103,8 @@ pub(crate) struct Context {
     pub(crate) stores_terminating: AtomicBool,
     /// The objects as their watch shows them.
     store: Store<OrderedDeployment>,
+    /// The nodes. They change only the order of the next decision: no deployment is reconciled for them.
+    pub(crate) nodes: Store<NodeView>,
     cache: Mutex<Cache>,
     states: Mutex<BTreeMap<NamespacedUid, Arc<tokio::sync::Mutex<ObjectState>>>>,
     /// The own writes of each object.
@@ -106,7 +112,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// The context, and what reads its live lists.
+    /// The context, what reads its live lists, and what its watches write to.
     pub(crate) fn new(
         requests: Arc<Objects>,
         clock: Clock,
@@ -114,13 +120,13 @@ impl Context {
         metrics: Arc<Metrics>,
         events: EventRecorder,
         decision_log: DecisionLog,
-        store: Store<OrderedDeployment>,
-    ) -> (Self, LiveListers) {
+    ) -> (Self, LiveListers, Writers) {
         let ((live_sets, sets), (live_pods, pods)) = (live_lists(), live_lists());
+        let ((store, writer), (nodes, node_writer)) = (reflector::store(), reflector::store());
         let family = requests.family;
         let ctx = Self {
             family,
-            kinds: Kinds(family),
+            owns_sets: family == Family::Ordered,
             requests,
             live_sets,
             live_pods,
@@ -133,11 +139,12 @@ impl Context {
             reports: Reports::default(),
             stores_terminating: AtomicBool::new(true),
             store,
+            nodes,
             cache: Mutex::new(Cache::of(family)),
             states: Mutex::default(),
             written: Mutex::default(),
         };
-        (ctx, LiveListers { sets, pods })
+        (ctx, LiveListers { sets, pods }, (writer, node_writer))
     }
 
     /// The object as its watch shows it, if it exists there.
@@ -160,12 +167,7 @@ impl Context {
     pub(crate) fn all(&self) -> BTreeSet<Named> {
         let objects = self.store.state();
         let objects = objects.iter().map(|object| Named::of(&**object));
-        objects.chain(self.cache().single_names().cloned()).collect()
-    }
-
-    /// Whether the watch shows an object with that name.
-    pub(crate) fn is_known(&self, named: &Named) -> bool {
-        self.shown(named).is_some()
+        objects.chain(self.cache().singles.keys().cloned()).collect()
     }
 
     /// Locks the cache. The lock is never held across an await.

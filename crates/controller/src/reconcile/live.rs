@@ -46,7 +46,7 @@ impl Reconciler<'_> {
         // Counted before the read: a list that completes meanwhile makes the next live read due.
         let (sets_gone, pods_gone, lists) = {
             let cache = self.ctx.cache();
-            (cache.sets.gone(), cache.pods.gone(), cache.lists())
+            (cache.sets.gone, cache.pods.gone, cache.lists)
         };
         let known = self.observe();
         let min_versions = (
@@ -92,7 +92,7 @@ impl Reconciler<'_> {
         };
         found.spec.template.share_equal(&self.state.deployment.spec.template);
         // The sets of a plain Deployment keep their sizes until the garbage collector deletes them too.
-        let terminates = self.ctx.kinds.owns_sets() && found.metadata.deletion_timestamp.is_some();
+        let terminates = self.ctx.owns_sets && found.metadata.deletion_timestamp.is_some();
         self.state.writes.created = 0;
         let shown = self.ctx.cached(&self.name, &self.key);
         self.state.read(Arc::new(found), shown.as_deref());

@@ -55,7 +55,7 @@ impl Reconciler<'_> {
             cause.code().is_some_and(|code| (400..500).contains(&code) && ![409, 429].contains(&code));
         // Anything else may be over in a moment. A webhook that is down answers with 500, again and again.
         let is_repeated = self.state.failures.in_a_row > 0 && !cause.is_conflict();
-        if self.ctx.kinds.owns_sets() || error.is_not_leading() || !(is_refused || is_repeated) {
+        if self.ctx.owns_sets || error.is_not_leading() || !(is_refused || is_repeated) {
             return;
         }
         self.warn(reason::PAUSE_NOT_STORED, format!("Cannot pause or resume the rollout: {error}"));

@@ -57,7 +57,7 @@ impl Reconciler<'_> {
     pub(crate) fn refresh(&mut self) -> bool {
         let Some(cached) = self.ctx.cached(&self.name, &self.key) else { return false };
         self.state.refresh(cached);
-        !self.ctx.kinds.owns_sets() || self.state.deployment.metadata.deletion_timestamp.is_none()
+        !self.ctx.owns_sets || self.state.deployment.metadata.deletion_timestamp.is_none()
     }
 
     /// The sets and pods as they are known now.
@@ -72,12 +72,8 @@ impl Reconciler<'_> {
     }
 
     pub(crate) fn warn(&self, reason: &'static str, message: String) {
-        self.publish_message(EventType::Warning, reason, message);
-    }
-
-    pub(crate) fn publish_message(&self, type_: EventType, reason: &'static str, message: String) {
-        let event = Event { type_, reason, message, regarding: Regarding::Deployment };
-        self.publish(&[event]);
+        let (type_, regarding) = (EventType::Warning, Regarding::Deployment);
+        self.publish(&[Event { type_, reason, message, regarding }]);
     }
 
     /// Publishes an event about the pods of a set. For an OrderedDeployment it is about the object itself;
@@ -89,7 +85,7 @@ impl Reconciler<'_> {
         reason: &'static str,
         message: String,
     ) {
-        let regarding = match self.observation.set(set).filter(|_| !self.ctx.kinds.owns_sets()) {
+        let regarding = match self.observation.set(set).filter(|_| !self.ctx.owns_sets) {
             Some(entry) => Regarding::Set { name: entry.set.name.clone(), uid: Arc::clone(entry.uid()) },
             None => Regarding::Deployment,
         };

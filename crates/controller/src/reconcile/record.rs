@@ -67,7 +67,7 @@ impl Reconciler<'_> {
             }
             Effect::PodAccepted { set, name } => {
                 self.state.failures.succeeded(FailureKind::Create);
-                let message = self.ctx.kinds.created(&name);
+                let message = format!("Created pod{} {name}", if self.ctx.owns_sets { "" } else { ":" });
                 self.publish_about_set(&set, EventType::Normal, reason::SUCCESSFUL_CREATE, message);
             }
             Effect::PodDeleted { target, purpose, entry, terminating } => {
@@ -155,7 +155,12 @@ impl Reconciler<'_> {
     fn record_deletion(&self, target: &Target, purpose: Purpose) {
         let word = word_for(purpose);
         self.ctx.metrics.deleted(word, target.why.rule);
-        let message = self.ctx.kinds.deleted(target.name(), word, &target.why.to_string());
+        let (pod, rule) = (target.name(), &target.why);
+        let message = if self.ctx.owns_sets {
+            format!("Deleted pod {pod} for the {word} ({rule})")
+        } else {
+            format!("Deleted pod: {pod} ({rule})")
+        };
         self.publish_about_set(&target.pod.set, EventType::Normal, reason::SUCCESSFUL_DELETE, message);
     }
 }

@@ -84,7 +84,7 @@ impl Reconciler<'_> {
         &mut self,
         status: &OrderedDeploymentStatus,
     ) -> Result<StatusWrite, Error> {
-        if !self.ctx.kinds.owns_sets() {
+        if !self.ctx.owns_sets {
             return self.store_rollout_state(status).await;
         }
         let known = self.state.reporting.unstored.clone();

@@ -7,8 +7,6 @@ use futures::future::{BoxFuture, Shared};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use kube::Client;
-use kube_runtime::reflector;
-use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_kubernetes::{
     Clock, Fence, Health, Limiter, Limits, Named, Names, Queue, Requests, Workers, events,
 };
@@ -140,9 +138,8 @@ impl Controller {
         let of_events = Arc::new(Requests::new(&client, &of_leader, limiter, &metrics.client));
         let (events, event_writer) = events(clock.clone(), names.clone(), Arc::clone(&metrics.client));
         let mut event_writer = Box::pin(event_writer.run(of_events));
-        let (store, writer) = reflector::store::<OrderedDeployment>();
-        let (ctx, lister) =
-            Context::new(Arc::clone(&requests), clock, names, metrics, events, decision_log, store.clone());
+        let (ctx, lister, writers) =
+            Context::new(Arc::clone(&requests), clock, names, metrics, events, decision_log);
         let ctx = Arc::new(ctx);
         let shutdown = shutdown.shared();
 
@@ -205,7 +202,7 @@ impl Controller {
         let work = Box::pin(async move {
             tokio::select! {
                 biased;
-                () = watches.run(writer) => {}
+                () = watches.run(writers) => {}
                 () = rules => {}
                 () = keeping => {}
                 () = reconciliations => {}

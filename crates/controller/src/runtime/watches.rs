@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 use crate::cache::entry::{PodEntry, SetEntry, is_adoptable, is_orphan};
 use crate::cache::index::WatchEvent;
 use crate::objects::{SetObject, single_set};
-use crate::reconcile::context::Context;
+use crate::reconcile::context::{Context, Writers};
 use crate::runtime::handover::{Handover, IN_NAMESPACE};
 
 /// All watches of the controller `nodecosts`.
@@ -54,9 +54,9 @@ pub(crate) struct Watches {
 
 impl Watches {
     /// Runs all watches; never ends.
-    pub(crate) async fn run(&self, writer: Writer<OrderedDeployment>) {
+    pub(crate) async fn run(&self, (writer, nodes): Writers) {
         let store = writer.as_reader();
-        futures::join!(self.deployments(writer), self.sets(store), self.pods(), self.nodes());
+        futures::join!(self.deployments(writer), self.sets(store), self.pods(), self.nodes(nodes));
     }
 
     async fn deployments(&self, mut writer: Writer<OrderedDeployment>) {
@@ -107,10 +107,10 @@ impl Watches {
                 let keys: BTreeSet<NamespacedUid> = objects.iter().map(|object| key(object)).collect();
                 {
                     let cache = self.ctx.cache();
-                    let singles: BTreeSet<&NamespacedUid> = cache.singles().collect();
+                    let singles: BTreeSet<&NamespacedUid> = cache.singles.values().collect();
                     self.ctx.forget(|key| keys.contains(key) || singles.contains(key));
                 }
-                self.ctx.cache().count_list();
+                self.ctx.cache().lists += 1;
                 self.enqueue(objects.iter().map(|object| Named::of(&**object)));
             }
         }
@@ -251,11 +251,11 @@ impl Watches {
         .await;
     }
 
-    async fn nodes(&self) {
+    async fn nodes(&self, mut writer: Writer<NodeView>) {
         let api: Api<NodeView> = Api::all(self.client());
         let [.., what] = watched(self.ctx.family);
         let open = || watcher(api.clone(), watcher::Config::default().page_size(PAGE));
-        self.follow(open, what, |event| self.ctx.cache().apply_node(event)).await;
+        self.follow(open, what, |event| writer.apply_watcher_event(&event)).await;
     }
 
     fn watched<K>(&self) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + use<K>
@@ -308,7 +308,7 @@ impl Watches {
 
     fn enqueue(&self, deployments: impl IntoIterator<Item = Named>) {
         // A deleted deployment is also returned, when the objects that it owned are deleted; it is skipped.
-        for deployment in deployments.into_iter().filter(|named| self.ctx.is_known(named)) {
+        for deployment in deployments.into_iter().filter(|named| self.ctx.shown(named).is_some()) {
             self.queue.add(deployment);
         }
     }

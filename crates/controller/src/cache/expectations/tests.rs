@@ -45,7 +45,7 @@ fn read_live(
     second: i64,
 ) {
     let merged = merge([&key("s1")], index, expectations);
-    let min_versions = expectations.min_versions(&merged, index.gone());
+    let min_versions = expectations.min_versions(&merged, index.gone);
     if min_versions.is_older(&entry, index) {
         expectations.rewind(entry.clone(), at(second));
         index.rewind(entry.clone(), at(second));
@@ -87,7 +87,7 @@ fn a_pod_deleted_during_a_live_read_does_not_come_back() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 5)), at(0));
     let merged = merge([&key("s1")], &index, &expectations);
-    let min_versions = expectations.min_versions(&merged, index.gone());
+    let min_versions = expectations.min_versions(&merged, index.gone);
     index.apply(WatchEvent::Deleted(key("a")), at(1));
     assert!(!min_versions.is_older(&pod("a", 5), &index));
     expectations.present(pod("a", 5), at(1));

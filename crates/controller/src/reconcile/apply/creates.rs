@@ -52,7 +52,7 @@ impl Reconciler<'_> {
         let status = self.state.deployment.status.as_ref();
         let aborts = status.is_some_and(|status| status.aborted.is_some());
         let has_pods = self.observation.pods.iter().any(|entry| entry.pod.set == *set.uid());
-        self.ctx.kinds.owns_sets() && !aborts && !has_pods
+        self.ctx.owns_sets && !aborts && !has_pods
     }
 
     /// Creates a pod. The API server refuses the first one of a template for fields that it does not know,
@@ -94,6 +94,7 @@ impl Reconciler<'_> {
             effects.extend([Effect::NameTaken, Effect::LiveReadDue(LiveReadReason::Unknown)]);
         }
         let taken_before = self.taken > 0;
+        let doing = if self.ctx.owns_sets { "creating a pod" } else { "creating" };
         for (name, answer) in names.into_iter().zip(answers) {
             match answer {
                 Ok(view) => {
@@ -106,7 +107,7 @@ impl Reconciler<'_> {
                 Err(error) if error.is_already_there() && !taken_before => effects.push(Effect::DecideAgain),
                 Err(error) => {
                     let message = without_name(&error.to_string(), &name, &set.set.name);
-                    effects.push(create_failed(set, self.ctx.kinds.creating(), &error, message));
+                    effects.push(create_failed(set, doing, &error, message));
                 }
             }
         }

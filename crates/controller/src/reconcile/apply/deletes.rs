@@ -90,7 +90,8 @@ impl Reconciler<'_> {
             }
             Outcome::Failed(verb, error) => {
                 let doing = if verb == "evict" { "evicting" } else { "deleting" };
-                let doing = self.ctx.kinds.deleting(doing, target.name());
+                let pod = if self.ctx.owns_sets { format!(" pod {}", target.name()) } else { String::new() };
+                let doing = format!("{doing}{pod}");
                 let message = error.to_string();
                 let failure = WriteFailure::of(FailureKind::Delete, verb, &doing, &error, message);
                 let set = Some(Arc::clone(&target.pod.set));
