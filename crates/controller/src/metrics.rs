@@ -207,15 +207,10 @@ fn label(rule: Rule) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
     use ordereddeployment_sorter::Rule;
 
     use super::{Metrics, WaitTimes};
-    use crate::testing::key;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
+    use crate::testing::{at, key};
 
     #[test]
     fn every_metric_is_rendered_and_is_in_the_table_of_metrics() {

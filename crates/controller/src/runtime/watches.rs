@@ -21,7 +21,7 @@ use ordereddeployment_wire::{Family, NamespacedUid, NodeView, PlainDeployment, P
 use serde::de::DeserializeOwned;
 
 use crate::cache::entry::{PodEntry, SetEntry, is_adoptable, is_orphan};
-use crate::cache::index::WatchEvent;
+use crate::cache::index::Seen;
 use crate::objects::{SetObject, single_set};
 use crate::reconcile::context::{Context, Writers};
 use crate::runtime::handover::{Handover, IN_NAMESPACE};
@@ -137,7 +137,7 @@ impl Watches {
             }
             let is_listed = matches!(event, watcher::Event::InitDone);
             let gone = changed.clone().filter(|_| matches!(event, watcher::Event::Delete(_)));
-            let event = WatchEvent::of(event, SetEntry::of);
+            let event = mapped(event, |set| Seen::of(set, SetEntry::of));
             let now = self.ctx.clock.now();
             let names = self.ctx.cache().apply_set(event, now);
             if is_plain {
@@ -240,7 +240,8 @@ impl Watches {
                 }
                 _ => None,
             };
-            let event = WatchEvent::of(event, |pod: PodView| PodEntry::of(self.ctx.family, &pod));
+            let entry = |pod: PodView| PodEntry::of(self.ctx.family, &pod);
+            let event = mapped(event, |pod| Seen::of(pod, entry));
             let now = self.ctx.clock.now();
             let mut names = self.ctx.cache().apply_pod(event, now);
             if let Some((key, labels)) = orphan {
