@@ -8,7 +8,6 @@
 pub(crate) mod apply;
 pub(crate) mod claim;
 pub(crate) mod context;
-pub(crate) mod effect;
 pub(crate) mod live;
 pub(crate) mod merge_patch;
 pub(crate) mod observation;
@@ -37,11 +36,10 @@ use crate::error::Error;
 use crate::metrics::WaitTimes;
 use crate::objects::single_set;
 use crate::reconcile::context::Context;
-use crate::reconcile::effect::Silent;
 use crate::reconcile::live::LiveObject;
 use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
-use crate::reconcile::record::Interrupt;
+use crate::reconcile::record::{Interrupt, Silent};
 use crate::reconcile::report::{REPORT_INTERVAL, StatusChange, StatusWrite};
 use crate::reconcile::state::live::LiveReadReason;
 

@@ -11,7 +11,6 @@
 mod creates;
 mod deletes;
 mod recount;
-mod refusals;
 mod sets;
 
 use std::sync::Arc;

@@ -11,8 +11,8 @@ use ordereddeployment_wire::{PodView, new_pod};
 use serde_json::Value;
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
-use crate::reconcile::effect::{Effect, WriteFailure};
 use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::record::{Effect, WriteFailure};
 use crate::reconcile::state::live::LiveReadReason;
 
 /// The largest batch.

@@ -14,8 +14,8 @@ use serde_json::json;
 
 use crate::cache::entry::PodEntry;
 use crate::cache::expectations::Fact;
-use crate::reconcile::effect::Effect;
 use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::record::Effect;
 use crate::reconcile::report::is_available;
 
 impl Reconciler<'_> {
