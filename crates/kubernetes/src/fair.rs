@@ -203,24 +203,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn permits_go_round_by_namespace() {
-        let permits = Permits::new(1);
-        let (noisy, quiet) = (name("noisy"), name("quiet"));
-        let first = permits.acquire(&noisy).await;
-        let mut crowd: Vec<_> = (0..100).map(|_| Box::pin(permits.acquire(&noisy))).collect();
-        for waits in &mut crowd {
-            assert!(waits.now_or_never().is_none());
-        }
-        let mut waits = Box::pin(permits.acquire(&quiet));
-        assert!((&mut waits).now_or_never().is_none());
-        drop(first);
-        let second = (&mut crowd[0]).now_or_never().unwrap();
-        assert!((&mut waits).now_or_never().is_none());
-        drop(second);
-        assert!(waits.now_or_never().unwrap().is_some());
-    }
-
-    #[tokio::test]
     async fn who_gives_up_takes_no_permit_along() {
         let permits = Permits::new(1);
         let namespace = name("shop");

@@ -129,14 +129,6 @@ async fn a_pod_that_is_marked_before_its_delete_holds_the_rollout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_relabelled_before_its_delete_is_released() {
-    let cluster = Cluster::start().await;
-    let first = about_to_delete(&cluster, json!({"replicas": 3})).await;
-    scaled_meanwhile(&cluster, relabel(&cluster, &first)).await;
-    assert_eq!(cluster.pods().get(&first).await.unwrap().owner_references(), []);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_pod_that_becomes_ready_before_its_delete_is_evicted() {
     let cluster = Cluster::start().await;
     let first = about_to_delete(&cluster, json!({"replicas": 3, "podDeletion": "Evict"})).await;
@@ -156,13 +148,9 @@ async fn a_pod_that_is_relabelled_between_two_decisions_is_released() {
     slow(&cluster, Method::POST, "/pods?");
     cluster.set_image("web:2").await;
     cluster.pass(Duration::from_millis(500)).await;
-    relabel(&cluster, &first).await;
+    cluster.patch_pod(&first, json!({"metadata": {"labels": {"app": "quarantine"}}})).await;
     cluster.until_out(3).await;
     assert_eq!(cluster.pods().get(&first).await.unwrap().owner_references(), []);
-}
-
-async fn relabel(cluster: &Cluster, pod: &str) {
-    cluster.patch_pod(pod, json!({"metadata": {"labels": {"app": "quarantine"}}})).await;
 }
 
 #[tokio::test(start_paused = true)]
