@@ -12,7 +12,6 @@
 pub const LOG_FILTER: &str = "info,kube_client=error";
 
 mod cache;
-mod decision_log;
 mod error;
 mod metrics;
 mod node_rules;
@@ -23,11 +22,10 @@ mod runtime;
 #[cfg(test)]
 mod testing;
 
-pub use decision_log::DecisionLog;
 pub use error::Error;
 pub use metrics::Metrics;
 pub use node_rules::RulesSource;
 pub use nodecosts::run_node_costs;
 pub use ordereddeployment_wire::Family;
-pub use runtime::controller::{Controller, Options, health};
+pub use runtime::controller::{Controller, DecisionLog, Options, health};
 pub use runtime::handover::Apart;

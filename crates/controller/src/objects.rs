@@ -133,7 +133,7 @@ impl Objects {
 
     /// An object that is decoded completely, if it exists.
     async fn whole<K: Namespaced>(&self, namespace: &str, name: &str) -> Result<Option<K>, RequestError> {
-        self.get::<Decoded<K>>(namespace, name).await?.map(Decoded::whole).transpose()
+        self.get::<Decoded<K>>(Some(namespace), name).await?.map(Decoded::whole).transpose()
     }
 
     /// Creates an object that is decoded completely.
@@ -169,8 +169,8 @@ impl Objects {
     /// Whether this migration source still exists.
     pub(crate) async fn is_there(&self, namespace: &str, source: &Source) -> Result<bool, RequestError> {
         Ok(match source {
-            Source::Deployment(name) => self.get::<Deployment>(namespace, name).await?.is_some(),
-            Source::ReplicaSet(name) => self.get::<ReplicaSet>(namespace, name).await?.is_some(),
+            Source::Deployment(name) => self.get::<Deployment>(Some(namespace), name).await?.is_some(),
+            Source::ReplicaSet(name) => self.get::<ReplicaSet>(Some(namespace), name).await?.is_some(),
         })
     }
 

@@ -221,7 +221,9 @@ impl Reconciler<'_> {
                 (false, Decision::Act(act)) if !self.has_confirmed_sizes(&act).await? => continue,
                 (_, decision) => decision,
             };
-            self.ctx.decision_log.record(&snapshot, &decision);
+            if let Some(log) = &self.ctx.decision_log {
+                log(&snapshot, &decision);
+            }
 
             // Apply and record; report if nothing is left to do.
             match decision {

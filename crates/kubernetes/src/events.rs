@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Event as CoreEvent, EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::api::core::v1::{Event as CoreEvent, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use ordereddeployment_api::names::{CONTROLLER, reason};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
@@ -271,32 +271,18 @@ fn aggregate<P>(collected: &mut Vec<(Notice, P)>, notice: Notice, place: P) {
     }
 }
 
-fn event(notice: &Notice, name: &str, now: Timestamp) -> CoreEvent {
-    CoreEvent {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            namespace: Some(notice.namespace.clone()),
-            ..ObjectMeta::default()
+fn event(notice: &Notice, name: &str, now: Timestamp) -> Value {
+    let Notice { namespace, api_version, kind, name: of, uid, type_, reason, message } = notice;
+    json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": {
+            "apiVersion": api_version, "kind": kind, "name": of, "namespace": namespace, "uid": uid,
         },
-        involved_object: ObjectReference {
-            api_version: Some(notice.api_version.clone()),
-            kind: Some(notice.kind.clone()),
-            name: Some(notice.name.clone()),
-            namespace: Some(notice.namespace.clone()),
-            uid: Some(notice.uid.clone()),
-            ..ObjectReference::default()
-        },
-        type_: Some(notice.type_.to_owned()),
-        reason: Some(notice.reason.to_owned()),
-        message: Some(notice.message.clone()),
-        source: Some(EventSource { component: Some(CONTROLLER.to_owned()), host: None }),
-        reporting_component: Some(CONTROLLER.to_owned()),
-        reporting_instance: Some(CONTROLLER.to_owned()),
-        count: Some(1),
-        first_timestamp: Some(Time(now)),
-        last_timestamp: Some(Time(now)),
-        ..CoreEvent::default()
-    }
+        "type": type_, "reason": reason, "message": message,
+        "source": {"component": CONTROLLER},
+        "reportingComponent": CONTROLLER, "reportingInstance": CONTROLLER,
+        "count": 1, "firstTimestamp": Time(now), "lastTimestamp": Time(now),
+    })
 }
 
 fn cut(text: &str, longest: usize) -> String {

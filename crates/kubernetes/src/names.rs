@@ -1,7 +1,6 @@
 //! Random suffixes of names. The controller names pods itself: with `generateName` a repeated POST would
 //! create two pods.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rand::rngs::StdRng;
@@ -47,12 +46,6 @@ impl Names {
         }
         let prefix = set[..end].trim_end_matches(['-', '.']);
         format!("{prefix}-{}", self.suffix())
-    }
-}
-
-impl fmt::Debug for Names {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Names")
     }
 }
 

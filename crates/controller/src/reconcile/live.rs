@@ -262,7 +262,7 @@ impl Reconciler<'_> {
 
     /// The same for a pod.
     pub(crate) async fn read_pod(&self, known: &PodEntry) -> Result<Option<PodView>, Error> {
-        let found = self.requests.get::<PodView>(&self.namespace, &known.pod.name).await;
+        let found = self.requests.get::<PodView>(Some(&self.namespace), &known.pod.name).await;
         let found = found.map_err(Error::to("read a pod"))?;
         Ok(found.filter(|found| found.metadata.uid.as_deref() == Some(&**known.uid())))
     }
@@ -276,8 +276,7 @@ impl Reconciler<'_> {
     /// Reads these nodes live. A node that is not found is recorded as gone.
     pub(crate) async fn read_nodes(&mut self, names: &BTreeSet<Arc<str>>) -> Result<(), Error> {
         for name in names {
-            let node =
-                self.requests.get_of_cluster::<NodeView>(name).await.map_err(Error::to("read a node"))?;
+            let node = self.requests.get::<NodeView>(None, name).await.map_err(Error::to("read a node"))?;
             self.state.nodes.insert(Arc::clone(name), node.map(|node| node.facts()));
         }
         Ok(())

@@ -10,9 +10,11 @@ use kube::Client;
 use ordereddeployment_kubernetes::{
     Clock, Fence, Health, Limiter, Limits, Named, Names, Queue, Requests, Workers, events,
 };
+use ordereddeployment_planner::{Decision, Snapshot};
 use ordereddeployment_wire::Family;
 use tokio::sync::watch;
 
+use crate::Metrics;
 use crate::error::Error;
 use crate::node_rules::RulesSource;
 use crate::objects::Objects;
@@ -20,12 +22,17 @@ use crate::reconcile::context::Context;
 use crate::reconcile::reconcile;
 use crate::runtime::handover::{Apart, Handover};
 use crate::runtime::watches::{NODE_COSTS, Watches, watched};
-use crate::{DecisionLog, Metrics};
 
 /// How long queued events may be written at the end.
 const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Receives decisions as they are made, before any write: for audits that compare the requests to the API
+/// server with what was known at that time. Every object in a [`Snapshot`] carries its resourceVersion. It is
+/// called during a reconciliation, so it must not block.
+pub type DecisionLog = Option<Arc<dyn Fn(&Snapshot, &Decision) + Send + Sync>>;
+
 /// The options of a controller.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// The kinds that it reconciles.
     pub family: Family,
@@ -73,7 +80,7 @@ impl Options {
             metrics,
             health: health(&[Family::Ordered], false),
             leadership: None,
-            decision_log: DecisionLog::default(),
+            decision_log: None,
             limiter: Limiter::new(Limits::default()),
             workers: Self::WORKERS,
             coalesce: Duration::ZERO,

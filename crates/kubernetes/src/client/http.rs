@@ -10,7 +10,6 @@ use http_body_util::{BodyExt, Limited, StreamBody};
 use jiff::Timestamp;
 use kube::client::Body;
 use kube::core::Status;
-use kube::core::response::StatusDetails;
 use kube::{Client, Config};
 use ordereddeployment_api::names::CONTROLLER;
 use tokio::time::timeout;
@@ -150,15 +149,12 @@ async fn with_retry_after(answer: http::Response<Body>) -> Result<http::Response
         let text = String::from_utf8_lossy(&read);
         Status::failure(text.trim(), "TooManyRequests").with_code(parts.status.as_u16())
     });
-    let nothing = || StatusDetails {
-        name: String::new(),
-        group: String::new(),
-        kind: String::new(),
-        uid: String::new(),
-        causes: Vec::new(),
-        retry_after_seconds: 0,
+    let mut details = match status.details.take() {
+        Some(details) => details,
+        None => serde_json::from_str("{}")?,
     };
-    status.details.get_or_insert_with(nothing).retry_after_seconds = seconds;
+    details.retry_after_seconds = seconds;
+    status.details = Some(details);
     Ok(http::Response::from_parts(parts, Body::from(serde_json::to_vec(&status)?)))
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Api, DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{NamespaceResourceScope, Request};
 use kube::{Client, Resource};
 use ordereddeployment_api::LabelSelector;
@@ -132,17 +132,17 @@ impl Requests {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// The object of that name, or `None` if there is none.
-    pub async fn get<K: Namespaced>(&self, namespace: &str, name: &str) -> Result<Option<K>, RequestError> {
-        unless_gone(self.send(self.api::<K>(namespace).get(name)).await, name)
-    }
-
-    /// The same for an object without a namespace.
-    pub async fn get_of_cluster<K>(&self, name: &str) -> Result<Option<K>, RequestError>
+    /// The object of that name, or `None` only if the API server says that it does not exist.
+    pub async fn get<K>(&self, namespace: Option<&str>, name: &str) -> Result<Option<K>, RequestError>
     where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+        K: Resource<DynamicType = ()> + DeserializeOwned,
     {
-        unless_gone(self.send(Api::<K>::all(self.client.clone()).get(name)).await, name)
+        let request = Request::new(K::url_path(&(), namespace)).get(name, &GetParams::default());
+        match self.request(request.map_err(kube::Error::BuildRequest)?).await {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.says_gone(name) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Reads the objects that exist now, those that match if there is a selector, and passes on each of them.
@@ -387,15 +387,6 @@ fn for_purpose(mut request: http::Request<Vec<u8>>, purpose: Option<&'static str
 impl ObjectVersion<'_> {
     fn preconditions(&self) -> Preconditions {
         Preconditions { uid: Some(self.uid.to_owned()), resource_version: Some(self.version.to_owned()) }
-    }
-}
-
-/// The answer, or `None` only if the API server says that this object does not exist.
-fn unless_gone<T>(answer: Result<T, RequestError>, name: &str) -> Result<Option<T>, RequestError> {
-    match answer {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if error.says_gone(name) => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

@@ -44,12 +44,6 @@ pub struct Candidate {
     tried: Vec<(MicroTime, Instant)>,
 }
 
-impl std::fmt::Debug for Candidate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Candidate").field("identity", &self.identity).finish_non_exhaustive()
-    }
-}
-
 impl Candidate {
     /// A candidate with that identity, for the Lease `ordered-controller-manager` in that namespace. `health`
     /// is that of the process: the candidate waits until it is synced and reports failures of the election to

@@ -111,7 +111,7 @@ impl Reconciler<'_> {
             // The API server counts the budget down before it compares the version of an eviction: a conflict
             // blocks the budget for two minutes (`pkg/registry/core/pod/storage/eviction.go`).
             if evict || conflict.is_some() {
-                let fresh = match requests.get::<PodView>(namespace, name).await {
+                let fresh = match requests.get::<PodView>(Some(namespace), name).await {
                     Ok(fresh) => fresh.filter(|pod| pod.metadata.uid.as_deref() == Some(&**target.uid())),
                     Err(error) => return Outcome::Failed(verb, error),
                 };
