@@ -2,12 +2,13 @@
 //! live in one process.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use ordereddeployment_kubernetes::{ClientMetrics, Collectors};
 use ordereddeployment_sorter::Rule;
 use ordereddeployment_wire::NamespacedUid;
+use parking_lot::Mutex;
 use prometheus::{GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge, Opts};
 
 /// Why an object waits, and since when, in seconds since 1970.
@@ -134,7 +135,7 @@ impl Metrics {
     /// All metrics in Prometheus' text format.
     pub fn render(&self) -> prometheus::Result<String> {
         // The lock is held until all metrics are gathered: another scrape starts without these labels.
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting.lock();
         self.set_waiting(&waiting);
         self.collectors.render()
     }
@@ -150,7 +151,7 @@ impl Metrics {
 
     /// Records why an object waits. Only the leader reports it.
     pub(crate) fn waits(&self, key: &NamespacedUid, name: &str, waits: WaitTimes) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         if waits == WaitTimes::default() {
             waiting.remove(key);
         } else {
@@ -160,7 +161,7 @@ impl Metrics {
 
     /// Drops all objects except those that are wanted.
     pub(crate) fn forget(&self, keep: impl Fn(&NamespacedUid) -> bool) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| keep(key));
+        self.waiting.lock().retain(|key, _| keep(key));
     }
 
     fn set_waiting(&self, waiting: &BTreeMap<NamespacedUid, Waiting>) {

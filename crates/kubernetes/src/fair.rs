@@ -1,8 +1,9 @@
 //! Fair shares: whoever waits is served in turns, one of each namespace, and no namespace has everything.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 /// How many times as much as is free a namespace may have: it gets three quarters at most, two get three
@@ -119,7 +120,7 @@ impl Permits {
     /// Waits for a permit. It is never refused.
     pub async fn acquire(&self, namespace: &Arc<str>) -> Option<Permit> {
         let waits = {
-            let mut shared = self.lock();
+            let mut shared = self.0.lock();
             if !shared.waiting.waiting.contains_key(namespace) && shared.may_have(namespace) {
                 shared.take(namespace);
                 return Some(self.permit(namespace));
@@ -133,7 +134,7 @@ impl Permits {
 
     /// A permit, if the namespace may have one at once.
     pub fn try_acquire(&self, namespace: &Arc<str>) -> Option<Permit> {
-        let mut shared = self.lock();
+        let mut shared = self.0.lock();
         shared.may_have(namespace).then(|| {
             shared.take(namespace);
             self.permit(namespace)
@@ -143,17 +144,13 @@ impl Permits {
     fn permit(&self, namespace: &Arc<str>) -> Permit {
         Permit { namespace: Arc::clone(namespace), permits: self.clone() }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.permits.lock().put_back(&self.namespace);
+        self.permits.0.lock().put_back(&self.namespace);
         loop {
-            let next = self.permits.lock().next();
+            let next = self.permits.0.lock().next();
             let Some((namespace, waiter)) = next else { return };
             // If its receiver is gone by now, the permit is dropped, and is free again.
             drop(waiter.send(self.permits.permit(&namespace)));

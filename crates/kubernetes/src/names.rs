@@ -1,8 +1,9 @@
 //! Random suffixes of names. The controller names pods itself: with `generateName` a repeated POST would
 //! create two pods.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -33,7 +34,7 @@ impl Names {
     /// Eight random characters.
     #[must_use]
     pub fn suffix(&self) -> String {
-        let mut rng = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rng = self.0.lock();
         (0..LENGTH).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
     }
 

@@ -1,8 +1,8 @@
 //! What all reconciliations of one controller share.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::ResourceExt;
 use kube_runtime::reflector::store::Writer;
@@ -12,6 +12,7 @@ use ordereddeployment_kubernetes::{
     Clock, Decoded, EventRecorder, LiveLister, LiveLists, Named, Names, live_lists,
 };
 use ordereddeployment_wire::{Family, NamespacedUid, NodeView, PodView};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::cache::index::Cache;
 use crate::node_rules::NodeRules;
@@ -44,7 +45,7 @@ impl OwnWrite<'_> {
     /// Ends the write with its response, if it was accepted. Returns whether the watch has shown another
     /// version meanwhile, for which no reconciliation was requested.
     pub(crate) fn end(self, stored: Option<&OrderedDeployment>) -> bool {
-        let mut written = self.ctx.written();
+        let mut written = self.ctx.written.lock();
         let own = written.entry(self.key.clone()).or_default();
         if let Some(version) = stored.and_then(ResourceExt::resource_version) {
             if own.versions.len() == OWN_WRITES {
@@ -59,7 +60,7 @@ impl OwnWrite<'_> {
 
 impl Drop for OwnWrite<'_> {
     fn drop(&mut self) {
-        if let Some(own) = self.ctx.written().get_mut(&self.key) {
+        if let Some(own) = self.ctx.written.lock().get_mut(&self.key) {
             own.shown = None;
         }
     }
@@ -172,12 +173,12 @@ impl Context {
 
     /// Locks the cache. The lock is never held across an await.
     pub(crate) fn cache(&self) -> MutexGuard<'_, Cache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cache.lock()
     }
 
     /// The state in memory of that object. An object with the same name and another UID is another object.
     pub(crate) fn state(&self, deployment: &Arc<OrderedDeployment>) -> Arc<tokio::sync::Mutex<ObjectState>> {
-        let mut states = self.states();
+        let mut states = self.states.lock();
         let state = states
             .entry(NamespacedUid::of(&deployment.metadata))
             .or_insert_with(|| Arc::new(tokio::sync::Mutex::new(ObjectState::new(Arc::clone(deployment)))));
@@ -186,15 +187,15 @@ impl Context {
 
     /// Drops the state of all objects except those that are wanted.
     pub(crate) fn forget(&self, keep: impl Fn(&NamespacedUid) -> bool) {
-        self.states().retain(|key, _| keep(key));
-        self.written().retain(|key, _| keep(key));
+        self.states.lock().retain(|key, _| keep(key));
+        self.written.lock().retain(|key, _| keep(key));
         self.metrics.forget(keep);
     }
 
     /// Drops the state of this object.
     pub(crate) fn forget_one(&self, gone: &NamespacedUid) {
-        let had = self.states().remove(gone).is_some();
-        self.written().remove(gone);
+        let had = self.states.lock().remove(gone).is_some();
+        self.written.lock().remove(gone);
         if had {
             self.metrics.forget(|key| key != gone);
         }
@@ -210,7 +211,7 @@ impl Context {
     /// Begins a write of the object, which the watch will show, perhaps before the response arrives.
     pub(crate) fn begin_write(&self, deployment: &OrderedDeployment) -> OwnWrite<'_> {
         let key = NamespacedUid::of(&deployment.metadata);
-        self.written().entry(key.clone()).or_default().shown = Some(Vec::new());
+        self.written.lock().entry(key.clone()).or_default().shown = Some(Vec::new());
         OwnWrite { ctx: self, key }
     }
 
@@ -218,7 +219,7 @@ impl Context {
     /// answered, this is not known: then [`OwnWrite::end`] tells it.
     pub(crate) fn is_own_write(&self, deployment: &OrderedDeployment) -> bool {
         let (key, version) = (NamespacedUid::of(&deployment.metadata), deployment.resource_version());
-        let mut written = self.written();
+        let mut written = self.written.lock();
         let Some((own, version)) = written.get_mut(&key).zip(version) else { return false };
         if own.versions.contains(&version) {
             return true;
@@ -226,13 +227,5 @@ impl Context {
         let Some(shown) = &mut own.shown else { return false };
         shown.push(version);
         true
-    }
-
-    fn written(&self) -> MutexGuard<'_, BTreeMap<NamespacedUid, OwnWrites>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn states(&self) -> MutexGuard<'_, BTreeMap<NamespacedUid, Arc<tokio::sync::Mutex<ObjectState>>>> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

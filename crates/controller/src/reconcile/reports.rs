@@ -4,9 +4,9 @@
 //! [`handover`](crate::runtime::handover) late. It reports the sets that it is busy with before.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ordereddeployment_wire::NamespacedUid;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 /// The numbers of a status that every controller of ReplicaSets reports, and `terminatingReplicas`, which API
@@ -32,7 +32,7 @@ impl Reports {
     /// Remembers a status of this set. Call it before the status is sent: the watch can show it before the
     /// answer.
     pub(crate) fn sending(&self, key: &NamespacedUid, status: &Value) {
-        let mut sent = self.sent();
+        let mut sent = self.sent.lock();
         let of_set = sent.entry(key.clone()).or_default();
         if of_set.len() == REMEMBERED {
             of_set.pop_front();
@@ -47,7 +47,7 @@ impl Reports {
         if is_same(&numbers(before), &shown) {
             return false;
         }
-        let mut sent = self.sent();
+        let mut sent = self.sent.lock();
         if let Some(of_set) = sent.get_mut(key)
             && let Some(place) = of_set.iter().position(|sent| is_same(sent, &shown))
         {
@@ -60,16 +60,12 @@ impl Reports {
 
     /// Forgets this set: it is gone.
     pub(crate) fn remove(&self, key: &NamespacedUid) {
-        self.sent().remove(key);
+        self.sent.lock().remove(key);
     }
 
     /// Forgets all sets except those that are wanted.
     pub(crate) fn forget(&self, keep: impl Fn(&NamespacedUid) -> bool) {
-        self.sent().retain(|key, _| keep(key));
-    }
-
-    fn sent(&self) -> MutexGuard<'_, BTreeMap<NamespacedUid, VecDeque<Numbers>>> {
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sent.lock().retain(|key, _| keep(key));
     }
 }
 

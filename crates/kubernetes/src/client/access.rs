@@ -9,7 +9,7 @@ use std::error::Error as StdError;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{StatusCode, Uri};
@@ -23,6 +23,7 @@ use kube::client::retry::RetryPolicy;
 use kube::client::{AuthError, Body, ConfigExt};
 use kube::config::{Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use parking_lot::Mutex;
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -164,7 +165,7 @@ struct Current {
 impl Access {
     async fn send(self: Arc<Self>, request: http::Request<Body>) -> Result<http::Response<Body>, BoxError> {
         self.load_again(REREAD, false);
-        let client = self.current().client.clone();
+        let client = self.current.lock().client.clone();
         let answer = client.send(request).await?;
         let is_refused = answer.status() == StatusCode::UNAUTHORIZED;
         count(&self.refusals, is_refused);
@@ -174,13 +175,9 @@ impl Access {
         Ok(answer)
     }
 
-    fn current(&self) -> std::sync::MutexGuard<'_, Current> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Loads the credentials in the background, if that is that long ago. No request waits for it.
     fn load_again(self: &Arc<Self>, after: Duration, is_refused: bool) {
-        let mut current = self.current();
+        let mut current = self.current.lock();
         let after = if current.logged.is_some() { AGAIN } else { after };
         if current.is_loading || current.loaded.elapsed() < after {
             return;
@@ -198,7 +195,7 @@ impl Access {
         let access = Arc::clone(self);
         tokio::spawn(async move {
             let made = made.await;
-            let mut current = access.current();
+            let mut current = access.current.lock();
             (current.is_loading, current.loaded) = (false, Instant::now());
             let failure = match made {
                 Ok(Some(Ok((client, print)))) => {

@@ -5,9 +5,10 @@
 //! and Events, have turns as if they were one more. Not limited are watches, which would miss events, and the
 //! Lease and the probe, which must not wait.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until};
 
@@ -123,7 +124,7 @@ impl Bucket {
     }
 
     fn reserve(&self, now: Instant) -> Instant {
-        let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut full = self.full.lock();
         let filled = full.map_or(now, |full| full.max(now));
         *full = Some(filled + self.interval);
         filled.checked_sub(self.ahead).map_or(now, |at| at.max(now))

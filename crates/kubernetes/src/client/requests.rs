@@ -3,8 +3,8 @@
 //! This module neither retries nor decides: it returns an answer or a [`RequestError`].
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -13,6 +13,7 @@ use kube::api::{Api, DeleteParams, GetParams, ListParams, Patch, PatchParams, Po
 use kube::core::{NamespaceResourceScope, Request};
 use kube::{Client, Resource};
 use ordereddeployment_api::LabelSelector;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -351,7 +352,7 @@ impl Requests {
 
     /// Sends a request that is within the limits.
     async fn answer<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, RequestError> {
-        if let Some(event) = self.event.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(event) = self.event.lock().take() {
             self.metrics.event_to_request.observe(event.elapsed().as_secs_f64());
         }
         let answer = tokio::time::timeout(TIMEOUT, call).await;
@@ -363,14 +364,14 @@ impl Requests {
     /// Records the wait that an answer asks for.
     pub fn heed(&self, error: &RequestError) {
         if let Some(wait) = error.retry_after() {
-            let mut asked = self.retry_after.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut asked = self.retry_after.lock();
             *asked = (*asked).max(Some(Instant::now() + wait));
         }
     }
 
     /// The latest end of a wait that an answer to these requests asked for.
     pub fn retry_after(&self) -> Option<Instant> {
-        *self.retry_after.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.retry_after.lock()
     }
 }
 

@@ -3,9 +3,10 @@
 //! An object that waits for something that takes long does not occupy a worker. Namespaces take turns, and
 //! none occupies all workers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use crate::fair::{Permit, Permits};
@@ -83,7 +84,6 @@ impl Worker {
 
     /// Replaces the occupied worker. Returns whether there was one.
     fn occupy(&self, worker: Option<Permit>) -> bool {
-        std::mem::replace(&mut *self.occupied.lock().unwrap_or_else(PoisonError::into_inner), worker)
-            .is_some()
+        std::mem::replace(&mut *self.occupied.lock(), worker).is_some()
     }
 }
