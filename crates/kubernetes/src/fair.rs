@@ -41,16 +41,25 @@ impl<W> Turns<W> {
 
     /// The next one of a namespace that may have a turn.
     fn pop_of(&mut self, may: impl Fn(&str) -> bool) -> Option<(Arc<str>, W)> {
+        let (namespace, mut waiting) = self.take_of(may)?;
+        let waiter = waiting.pop_front()?;
+        self.put_back(&namespace, waiting);
+        Some((namespace, waiter))
+    }
+
+    /// All that waits in the next namespace that may have a turn. What is left is [put back](Self::put_back).
+    pub(crate) fn take_of(&mut self, may: impl Fn(&str) -> bool) -> Option<(Arc<str>, VecDeque<W>)> {
         let at = self.order.iter().position(|namespace| may(namespace))?;
         let namespace = self.order.remove(at)?;
-        let waiting = self.waiting.get_mut(&namespace)?;
-        let waiter = waiting.pop_front()?;
-        if waiting.is_empty() {
-            self.waiting.remove(&namespace);
-        } else {
-            self.order.push_back(Arc::clone(&namespace));
+        let waiting = self.waiting.remove(&namespace)?;
+        Some((namespace, waiting))
+    }
+
+    pub(crate) fn put_back(&mut self, namespace: &Arc<str>, waiting: VecDeque<W>) {
+        if !waiting.is_empty() {
+            self.order.push_back(Arc::clone(namespace));
+            self.waiting.insert(Arc::clone(namespace), waiting);
         }
-        Some((namespace, waiter))
     }
 }
 

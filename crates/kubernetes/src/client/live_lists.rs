@@ -4,7 +4,7 @@
 //! namespace wait for a list, one list without a selector serves all of them. A list serves only objects that
 //! asked before it began.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -14,6 +14,7 @@ use ordereddeployment_api::LabelSelector;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::client::error::RequestError;
+use crate::fair::Turns;
 
 /// How many live lists of one kind are read at the same time. A list costs the API server as much as
 /// thousands of other requests: more of them at once make each one slower, until all of them time out.
@@ -75,23 +76,23 @@ pub trait Lists<K> {
 impl<K: Resource + Send + Sync> LiveLister<K> {
     /// Reads lists until nobody can ask any more.
     pub async fn run(mut self, lists: &impl Lists<K>) {
-        let mut turns: Turns<Ask<K>> = Turns::default();
+        let (mut waiting, mut busy) = (Turns::<Ask<K>>::default(), BTreeSet::new());
         let mut running = FuturesUnordered::new();
         loop {
             tokio::select! {
                 biased;
                 Some(namespace) = running.next() => {
-                    turns.running.remove(&namespace);
+                    busy.remove(&namespace);
                 }
-                Some(ask) = self.0.recv() => turns.ask(Arc::clone(&ask.namespace), ask),
+                Some(ask) = self.0.recv() => waiting.push(Arc::clone(&ask.namespace), ask),
                 else => return,
             }
             // The next list serves all that have asked by now.
             while let Ok(ask) = self.0.try_recv() {
-                turns.ask(Arc::clone(&ask.namespace), ask);
+                waiting.push(Arc::clone(&ask.namespace), ask);
             }
-            while let Some((namespace, waiting)) = turns.begin() {
-                running.push(read(lists, namespace, waiting));
+            while let Some((namespace, served)) = begin(&mut waiting, &mut busy) {
+                running.push(read(lists, namespace, served));
             }
         }
     }
@@ -130,51 +131,24 @@ async fn read<K: Resource + Send + Sync>(
     namespace
 }
 
-/// Who waits for a list of one kind, and where lists run: one in a namespace at the same time. No I/O.
-#[derive(Debug)]
-struct Turns<W> {
-    waiting: BTreeMap<Arc<str>, Vec<W>>,
-    /// The namespaces in which somebody waits. The next list is of the first one in which no list runs.
-    order: VecDeque<Arc<str>>,
-    running: BTreeSet<Arc<str>>,
-}
-
-impl<W> Default for Turns<W> {
-    fn default() -> Self {
-        Self { waiting: BTreeMap::new(), order: VecDeque::new(), running: BTreeSet::new() }
+/// The next list that begins, if one may: its namespace, and who it serves. `running`: where lists run, one in
+/// a namespace at the same time.
+fn begin<W>(waiting: &mut Turns<W>, running: &mut BTreeSet<Arc<str>>) -> Option<(Arc<str>, Vec<W>)> {
+    if running.len() == LISTS {
+        return None;
     }
-}
-
-impl<W> Turns<W> {
-    fn ask(&mut self, namespace: Arc<str>, waiter: W) {
-        let waiting = self.waiting.entry(Arc::clone(&namespace)).or_default();
-        if waiting.is_empty() {
-            self.order.push_back(namespace);
-        }
-        waiting.push(waiter);
-    }
-
-    /// The namespace of the list that begins now, if one may, and who it serves: one with its selector, or
-    /// several without.
-    fn begin(&mut self) -> Option<(Arc<str>, Vec<W>)> {
-        if self.running.len() == LISTS {
-            return None;
-        }
-        let at = self.order.iter().position(|namespace| !self.running.contains(namespace))?;
-        let namespace = self.order.remove(at)?;
-        let mut served = self.waiting.remove(&namespace)?;
-        if served.len() <= SELECTED {
-            for later in served.split_off(1) {
-                self.ask(Arc::clone(&namespace), later);
-            }
-        }
-        self.running.insert(Arc::clone(&namespace));
-        Some((namespace, served))
-    }
+    let (namespace, mut served) = waiting.take_of(|namespace| !running.contains(namespace))?;
+    let few = if served.len() <= SELECTED { 1 } else { served.len() };
+    let later = served.split_off(few);
+    waiting.put_back(&namespace, later);
+    running.insert(Arc::clone(&namespace));
+    Some((namespace, served.into()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
     use std::time::Duration;
 
     use futures::FutureExt;
@@ -186,7 +160,7 @@ mod tests {
     use serde_json::{Value, json};
     use tower::{BoxError, service_fn};
 
-    use super::{LISTS, Lists, SELECTED, Turns, live_lists};
+    use super::{LISTS, Lists, SELECTED, Turns, begin, live_lists};
     use crate::{Limiter, Limits, RequestError, Requests};
 
     impl Lists<Pod> for Requests {
@@ -200,46 +174,52 @@ mod tests {
         }
     }
 
-    /// Begins every list that may begin.
-    fn begin(turns: &mut Turns<usize>) -> Vec<(String, Vec<usize>)> {
-        std::iter::from_fn(|| turns.begin())
-            .map(|(namespace, served)| (namespace.to_string(), served))
-            .collect()
+    /// Who waits, and where lists run.
+    #[derive(Default)]
+    struct Lister {
+        waiting: Turns<usize>,
+        running: BTreeSet<Arc<str>>,
     }
 
-    fn ask(turns: &mut Turns<usize>, namespace: &str, waiters: impl IntoIterator<Item = usize>) {
-        waiters.into_iter().for_each(|waiter| turns.ask(namespace.into(), waiter));
+    impl Lister {
+        fn ask(&mut self, namespace: &str, waiters: std::ops::Range<usize>) {
+            waiters.for_each(|waiter| self.waiting.push(namespace.into(), waiter));
+        }
+
+        /// A list of that namespace ends, and every list begins that may.
+        fn end(&mut self, namespace: &str) -> Vec<(String, Vec<usize>)> {
+            self.running.remove(namespace);
+            std::iter::from_fn(|| begin(&mut self.waiting, &mut self.running))
+                .map(|(namespace, served)| (namespace.to_string(), served))
+                .collect()
+        }
     }
 
     #[test]
     fn few_objects_have_lists_of_their_own_and_many_share_one_that_begins_after_they_asked() {
-        let mut turns = Turns::default();
-        ask(&mut turns, "shop", 0..SELECTED);
-        let mut next = |waiters: std::ops::Range<usize>| {
-            ask(&mut turns, "shop", waiters);
-            turns.running.clear();
-            let begun = begin(&mut turns);
-            assert!(begun.len() <= 1, "one at a time");
-            begun.into_iter().flat_map(|(_, served)| served).collect::<Vec<_>>()
-        };
+        let mut lister = Lister::default();
+        lister.ask("shop", 0..SELECTED);
         for waiter in 0..SELECTED {
-            assert_eq!(next(0..0), [waiter]);
+            assert_eq!(lister.end("shop"), [("shop".to_owned(), vec![waiter])], "one after the other");
         }
-        assert_eq!(next(10..1000), (10..1000).collect::<Vec<_>>());
-        assert_eq!(next(1000..1001), [1000]);
-        assert_eq!(next(0..0), []);
-        assert!(turns.waiting.is_empty() && turns.order.is_empty() && turns.running.is_empty());
+        for asked in [10..1000, 1000..1001] {
+            lister.ask("shop", asked.clone());
+            assert_eq!(lister.end("other"), [], "a list runs");
+            assert_eq!(lister.end("shop"), [("shop".to_owned(), asked.collect())]);
+        }
+        assert_eq!(lister.end("shop"), []);
+        assert!(lister.running.is_empty());
     }
 
     #[test]
     fn the_number_of_lists_is_limited_and_namespaces_take_turns() {
-        let mut turns = Turns::default();
-        ask(&mut turns, "a", 0..100);
-        ask(&mut turns, "b", 0..2);
+        let mut lister = Lister::default();
+        lister.ask("a", 0..100);
+        lister.ask("b", 0..2);
         for other in 0..LISTS {
-            ask(&mut turns, &format!("c{other}"), [other]);
+            lister.ask(&format!("c{other}"), 0..1);
         }
-        let begun = begin(&mut turns);
+        let begun = lister.end("");
         let lists: Vec<_> =
             begun.iter().map(|(namespace, served)| (namespace.as_str(), served.len())).collect();
         assert_eq!(
@@ -247,10 +227,9 @@ mod tests {
             [("a", 100), ("b", 1), ("c0", 1), ("c1", 1), ("c2", 1), ("c3", 1), ("c4", 1), ("c5", 1)]
         );
         // `a` asks again: it waits for those before it, and for its own list.
-        ask(&mut turns, "a", 0..100);
+        lister.ask("a", 0..100);
         for (ended, next) in [("c0", "c6"), ("c1", "c7"), ("b", "b"), ("a", "a")] {
-            turns.running.remove(ended);
-            let begun = begin(&mut turns);
+            let begun = lister.end(ended);
             assert_eq!(begun.iter().map(|(namespace, _)| namespace.as_str()).collect::<Vec<_>>(), [next]);
         }
     }
