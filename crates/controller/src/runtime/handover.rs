@@ -497,26 +497,6 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_status_of_another_client_makes_it_look_at_once_and_closes_nothing() {
-        let start = Instant::now();
-        let mut probe = absent(start);
-        let later = start + 2 * LEASE;
-        probe.tick(later);
-        probe.answered(&seen(1, 0), later);
-        let mut reads = 0;
-        for tenth in 0..600 {
-            let now = later + Duration::from_millis(100 * tenth);
-            probe.see_foreign_status(now);
-            if probe.tick(now) {
-                reads += 1;
-                probe.answered(&seen(1, 0), now);
-            }
-            assert!(probe.open_until().is_some_and(|until| now < until));
-        }
-        assert_eq!(reads, 6, "one every 10 s");
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn a_new_leader_of_kube_controller_manager_gets_time_to_answer() {
         let start = Instant::now();
         let mut probe = absent(start);

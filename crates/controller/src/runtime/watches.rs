@@ -15,10 +15,10 @@ use kube_runtime::watcher::{self, watcher};
 use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_kubernetes::{
-    Decoded, Health, Named, PAGE, Queue, Watched, decoded, decoded_or_known, patient, reporting, watch_of,
+    Decoded, Health, Named, Namespaced, PAGE, Queue, Watched, decoded, decoded_or_known, patient, reporting,
+    watch_of,
 };
 use ordereddeployment_wire::{Family, NamespacedUid, NodeView, PlainDeployment, PlainSet, PodView};
-use serde::de::DeserializeOwned;
 
 use crate::cache::entry::{PodEntry, SetEntry, is_adoptable, is_orphan};
 use crate::cache::index::Seen;
@@ -259,15 +259,9 @@ impl Watches {
         self.follow(open, what, |event| writer.apply_watcher_event(&event)).await;
     }
 
-    fn watched<K>(&self) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + use<K>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + std::fmt::Debug
-            + DeserializeOwned
-            + Send
-            + 'static,
-    {
+    fn watched<K: Namespaced + Send + 'static>(
+        &self,
+    ) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + use<K> {
         let api: Api<K> = scoped(&self.client(), self.namespace.as_deref());
         watcher(api, watcher::Config::default().page_size(PAGE))
     }

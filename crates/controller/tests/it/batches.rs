@@ -12,9 +12,8 @@ use crate::fault_injector::RequestFault;
 
 /// Each request of that kind takes a second.
 pub(crate) fn slow(cluster: &Cluster, method: Method, part: &'static str) {
-    cluster
-        .faults
-        .when(move |info| info.is(&method, part), move || RequestFault::Delay(Duration::from_secs(1)));
+    let second = || RequestFault::Delay(Duration::from_secs(1));
+    cluster.faults.when(move |info| info.is(&method, part), second);
 }
 
 #[tokio::test(start_paused = true)]

@@ -204,12 +204,6 @@ async fn free(cluster: &Cluster, pods: &[String]) {
     }
 }
 
-fn failure(view: &View) -> Option<(String, String)> {
-    let status = view.status();
-    let failed = status.condition(condition::REPLICA_FAILURE)?;
-    Some((failed.reason.clone(), failed.message.clone()))
-}
-
 #[tokio::test(start_paused = true)]
 async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
     let (cluster, pods) = Cluster::with_pods(4).await;
@@ -220,7 +214,7 @@ async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
     let view = cluster.view().await;
     assert_eq!(names(&view.pods), pods);
     assert_eq!(cluster.asked(mark, "create", "pods").len() + cluster.asked(mark, "delete", "pods").len(), 0);
-    let (found, message) = failure(&view).unwrap();
+    let (found, message) = view.why(condition::REPLICA_FAILURE).unwrap();
     assert_eq!(found, reason::FAILED_CLAIM);
     assert!(message.contains(&pods[0]) && message.contains("403"), "{message}");
     assert!(!cluster.events_of(reason::FAILED_CLAIM).await.is_empty());
@@ -230,7 +224,9 @@ async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
     cluster.pass(Duration::from_secs(10)).await;
     assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
     cluster.faults.clear();
-    let healed = |view: &View| view.is_complete() && view.available() == 4 && failure(view).is_none();
+    let healed = |view: &View| {
+        view.is_complete() && view.available() == 4 && view.why(condition::REPLICA_FAILURE).is_none()
+    };
     let view = cluster.until("it is healed", healed).await;
     assert!(pods[..3].iter().all(|pod| names(&view.pods).contains(pod)));
     assert_eq!((cluster.asked(mark, "create", "pods").len(), cluster.deleted(mark).len()), (1, 0));
@@ -257,9 +253,13 @@ async fn a_pod_that_comes_back_from_its_adoption_without_an_owner_is_not_replace
     cluster.pass(Duration::from_secs(60)).await;
     let view = cluster.view().await;
     assert_eq!(names(&view.pods), pods);
-    assert_eq!(failure(&view).unwrap().0, reason::FAILED_CLAIM);
+    assert_eq!(view.why(condition::REPLICA_FAILURE).unwrap().0, reason::FAILED_CLAIM);
     assert!(cluster.asked(mark, "patch", "pods").len() < 100, "it backs off");
     cluster.faults.clear();
-    cluster.until("they are taken in", |view| view.is_complete() && failure(view).is_none()).await;
+    cluster
+        .until("they are taken in", |view| {
+            view.is_complete() && view.why(condition::REPLICA_FAILURE).is_none()
+        })
+        .await;
     assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
 }

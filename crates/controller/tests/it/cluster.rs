@@ -330,11 +330,17 @@ impl Cluster {
         tokio::time::sleep(time).await;
     }
 
-    /// The matching requests of controllers, from number `from` on.
-    pub fn asked(&self, from: usize, verb: &str, plural: &str) -> Vec<Record> {
+    /// The requests of controllers, from number `from` on.
+    pub fn all_asked(&self, from: usize) -> Vec<Record> {
         let requests = self.sandbox.requests().into_iter().skip(from);
-        let own = requests.filter(|record| record.user_agent.starts_with("ordered-controller-manager"));
-        own.filter(|record| record.verb == verb && record.plural == plural).collect()
+        requests.filter(|record| record.user_agent.starts_with("ordered-controller-manager")).collect()
+    }
+
+    /// Those of them with this verb and resource.
+    pub fn asked(&self, from: usize, verb: &str, plural: &str) -> Vec<Record> {
+        let mut asked = self.all_asked(from);
+        asked.retain(|record| record.verb == verb && record.plural == plural);
+        asked
     }
 
     /// The names of the pods deleted since then, in order.
@@ -390,6 +396,13 @@ impl View {
         let complete = status.condition(condition::COMPLETE);
         status.observed_generation == self.deployment.metadata.generation
             && complete.is_some_and(|complete| complete.status == ConditionStatus::True)
+    }
+
+    /// The reason and the message of a condition that is true.
+    pub fn why(&self, type_: &str) -> Option<(String, String)> {
+        let status = self.status();
+        let condition = status.condition(type_).filter(|one| one.status == ConditionStatus::True)?;
+        Some((condition.reason.clone(), condition.message.clone()))
     }
 
     pub fn active(&self) -> Vec<Pod> {

@@ -73,9 +73,8 @@ async fn started(replicas: usize) -> Cluster {
     deploy_many(&cluster, MANY, replicas).await;
     until_ready(&cluster, MANY, replicas).await;
     cluster.pass(Duration::from_secs(30)).await;
-    cluster
-        .faults
-        .when(|info| info.is(&Method::GET, PODS), || RequestFault::DelayAnswer(Duration::from_secs(1)));
+    let late = || RequestFault::DelayAnswer(Duration::from_secs(1));
+    cluster.faults.when(|info| info.is(&Method::GET, PODS), late);
     cluster
 }
 
@@ -130,14 +129,11 @@ async fn a_shared_list_that_is_shed_delays_all_objects_that_wait_for_it() {
 async fn a_shared_list_whose_second_page_fails_is_read_again() {
     let cluster = started(9).await;
     let mut expired = false;
-    cluster.faults.rule(move |info| {
+    let is_hit = move |info: &RequestInfo| {
         let is_second = is_shared(info) && info.path.contains("continue=");
-        if is_second && !std::mem::replace(&mut expired, true) {
-            RequestFault::Response(410)
-        } else {
-            RequestFault::None
-        }
-    });
+        is_second && !std::mem::replace(&mut expired, true)
+    };
+    cluster.faults.when(is_hit, || RequestFault::Response(410));
     let mark = cluster.mark();
     scale_many(&cluster, MANY, 10).await;
     until_ready(&cluster, MANY, 10).await;

@@ -5,11 +5,10 @@ use std::time::Duration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::PostParams;
-use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{annotation, condition, reason};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, View};
+use crate::cluster::Cluster;
 
 const NAME: &str = "ordereddeployments.ordereddeployment.io";
 
@@ -21,12 +20,6 @@ async fn status_schema(cluster: &Cluster, change: impl Fn(&mut Value)) {
     change(crd.pointer_mut(fields).unwrap());
     let crd = serde_json::from_value(crd).unwrap();
     api.replace(NAME, &PostParams::default(), &crd).await.unwrap();
-}
-
-fn stalled(view: &View) -> Option<(String, String)> {
-    let status = view.status();
-    let stalled = status.condition(condition::STALLED).filter(|one| one.status == ConditionStatus::True)?;
-    Some((stalled.reason.clone(), stalled.message.clone()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -43,7 +36,7 @@ async fn a_hold_that_the_server_drops_stalls_the_rollout_until_the_crd_is_update
     cluster.set_image("web:2").await;
     cluster.pass(Duration::from_secs(300)).await;
     let view = cluster.view().await;
-    let (why, message) = stalled(&view).unwrap();
+    let (why, message) = view.why(condition::STALLED).unwrap();
     assert_eq!(why, reason::STATUS_NOT_STORED);
     assert!(message.contains("status.hold") && message.contains("CRDs"), "{message}");
     assert_eq!(cluster.events_of(reason::STATUS_NOT_STORED).await.len(), 1);
@@ -53,8 +46,9 @@ async fn a_hold_that_the_server_drops_stalls_the_rollout_until_the_crd_is_update
 
     let hold = hold.into_inner().unwrap();
     status_schema(&cluster, |fields| fields["hold"] = hold.clone()).await;
-    let view =
-        cluster.until("it is held", |view| view.status().hold.is_some() && stalled(view).is_none()).await;
+    let view = cluster
+        .until("it is held", |view| view.status().hold.is_some() && view.why(condition::STALLED).is_none())
+        .await;
     assert_eq!(view.status().hold.unwrap().pod, pods[1]);
 }
 
@@ -67,7 +61,7 @@ async fn a_count_that_the_server_drops_is_reported_and_pods_are_kept() {
     cluster.pass(Duration::from_secs(300)).await;
     let view = cluster.view().await;
     assert_eq!(view.available(), 3);
-    let (why, message) = stalled(&view).unwrap();
+    let (why, message) = view.why(condition::STALLED).unwrap();
     assert_eq!(why, reason::STATUS_NOT_STORED);
     assert!(message.contains("status.terminatingReplicas"), "{message}");
     let writes = cluster.asked(mark, "patch", "ordereddeployments").len();
