@@ -1,5 +1,4 @@
-//! The metrics of decisions and of what they cause. Each instance has its own registry, so that several can
-//! live in one process.
+//! The metrics of decisions and of what they cause. Each instance has its own registry.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
 //! The node rules of plain Deployments: those of the ConfigMap of `nodecosts`, as a part of the order.
-//! Nothing is written to pods.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -46,8 +45,7 @@ impl NodeRules {
         *self.0.lock() = Arc::new(config);
     }
 
-    /// Follows the ConfigMap. Malformed rules leave those before in force. `read` becomes true with the first
-    /// list.
+    /// Follows the ConfigMap. Malformed rules leave those before in force. The first list sets `read`.
     pub(crate) async fn follow(
         &self,
         source: &RulesSource,

@@ -1,5 +1,4 @@
-//! The objects that the controller reads and writes: sets of both families, and the requests that differ
-//! between the families.
+//! The objects that the controller reads and writes: sets of both families, and requests that differ.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -17,8 +16,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// The name under which a ReplicaSet without a Deployment is reconciled. No name of an object contains a
-/// slash.
+/// The name under which a ReplicaSet without a Deployment is reconciled. No object's name has a slash.
 pub(crate) const SINGLE: &str = "replicaset/";
 
 /// The name of the ReplicaSet without a Deployment that is reconciled under this name.
@@ -175,8 +173,7 @@ impl Objects {
     }
 
     /// Creates the first pod of a template: fields that the API server does not know are an error. Also
-    /// returns the fields that the pod has lost on its way. API servers before 1.25 drop unknown fields
-    /// without an error.
+    /// returns the fields that the pod has lost on its way. API servers before 1.25 drop unknown ones.
     pub(crate) async fn create_first_pod(
         &self,
         namespace: &str,

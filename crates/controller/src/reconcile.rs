@@ -1,9 +1,8 @@
-//! One reconciliation of one OrderedDeployment, in rounds: snapshot, decide, apply, record, report, until
-//! nothing is left to do.
+//! One reconciliation of one OrderedDeployment, in rounds: snapshot, decide, apply, record, report.
 //!
 //! [`Reconciler::run`] is the pipeline; the modules below are its steps. The requests of an act run in
-//! parallel and do not change the state in memory: they return effects, and `record` applies them. A live
-//! read and a status write record their own answer.
+//! parallel and do not change the state in memory: they return effects, and `record` applies them. Live reads
+//! and status writes do.
 
 pub(crate) mod apply;
 pub(crate) mod claim;
@@ -47,8 +46,7 @@ use crate::reconcile::state::live::LiveReadReason;
 const ROUNDS: usize = 100;
 /// The shortest requeue interval.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// When a process that is not the leader, or stands aside, tries again. Until then it says nothing about its
-/// objects.
+/// When a process that is not the leader, or stands aside, tries again. Until then it says nothing.
 const NOT_LEADING: Duration = Duration::from_secs(1);
 /// The resync period: every object is reconciled again after it, even without an event.
 const RESYNC: Duration = Duration::from_secs(300);
@@ -176,8 +174,7 @@ impl Reconciler<'_> {
         let mut released = false;
         let started = Instant::now();
         for _ in 0..ROUNDS {
-            // Snapshot: the object, its sets and its pods, merged once from cache and expectations; read live
-            // if that is due.
+            // Snapshot: the object, its sets and its pods, merged from cache and expectations; or read live.
             if !self.refresh() {
                 return Ok(Outcome::Nothing);
             }
@@ -399,8 +396,7 @@ impl Reconciler<'_> {
     }
 
     /// Reports during a reconciliation whose requests are slow; fast ones report at their end only, and the
-    /// end shows a failure. Returns whether another client wrote in between. The Deployment controller
-    /// reports the status of a Deployment.
+    /// end shows a failure. Returns whether another client wrote in between. Not for a Deployment.
     async fn conflicts_midway(&mut self, act: &Act, started: Instant) -> bool {
         let since = self.state.reporting.reported.map_or(started, |reported| reported.max(started)).elapsed();
         let change = StatusChange::of(&self.status(), &act.status);

@@ -1,11 +1,9 @@
-//! The event recorder: writes Events in the background, one after the other; no decision waits for it.
-//! Namespaces take turns.
+//! The event recorder: writes Events in the background. No decision waits for it, and namespaces take turns.
 //!
 //! It does not use kube's `Recorder`, which reads the system clock and keeps the first note of a series: of
 //! two deletions with different reasons, the second would get the note of the first. Here only equal notes
 //! form a series, counted in one Event. Notes that each step of a rollout repeats (pods created and deleted,
-//! sets scaled) are collected for a moment and written as one Event. A failed write is logged and not
-//! retried.
+//! sets scaled) are collected for a moment and written as one Event. A failed write is only logged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -255,8 +253,7 @@ impl EventWriter {
     }
 }
 
-/// Joins a note with one of the same reason about the same object, until the message is too long. The order
-/// of the first notes is kept.
+/// Joins a note with one of the same reason about the same object, in order, until the message is too long.
 fn aggregate<P>(collected: &mut Vec<(Notice, P)>, notice: Notice, place: P) {
     let alike = |(other, _): &&mut (Notice, P)| {
         other.subject() == notice.subject()

@@ -13,8 +13,7 @@ use tokio::time::{Instant, sleep};
 
 /// How long a failure may last before the process is not ready: longer than a restart of an API server.
 const GRACE: Duration = Duration::from_secs(30);
-/// How long a failure counts after its last occurrence, if no success follows. A watch that fails is retried
-/// sooner.
+/// How long a failure counts after its last occurrence, if no success follows. A watch is retried sooner.
 const RECENT: Duration = Duration::from_secs(120);
 /// A watch that was open for that long has worked.
 const WORKS: Duration = Duration::from_secs(10);

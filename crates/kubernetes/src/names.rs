@@ -1,5 +1,4 @@
-//! Random suffixes of names. The controller names pods itself: with `generateName` a repeated POST would
-//! create two pods.
+//! Random suffixes of names. The controller names pods itself: a repeated POST creates no second one.
 
 use std::sync::Arc;
 
@@ -50,8 +49,7 @@ impl Names {
     }
 }
 
-/// A message about a pod without the random suffix of its name, so that equal failures
-/// have equal messages and are counted as one.
+/// A message about a pod without the random suffix of its name, so that equal failures are counted as one.
 #[must_use]
 pub fn without_name(words: &str, pod: &str, set: &str) -> String {
     words.replace(pod, &format!("{set}-"))

@@ -57,8 +57,7 @@ fn annotation_of<'m>(metadata: &'m ObjectMeta, key: &str) -> Option<&'m str> {
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// The value of the annotation [`annotation::ROLLOUT_STATE`] for this status; `None` if there is nothing to
-/// store.
+/// The value of the annotation [`annotation::ROLLOUT_STATE`] for this status, if there is one.
 #[must_use]
 pub fn rollout_state(status: &OrderedDeploymentStatus) -> Option<String> {
     let OrderedDeploymentStatus { hold, passed, rollout: Some(rollout), .. } = status else { return None };

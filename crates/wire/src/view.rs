@@ -2,8 +2,7 @@
 //!
 //! Decoding keeps these fields and drops all others (managed fields, containers, volumes), so that watching
 //! many pods needs little memory. A field with an unexpected type counts as absent: one odd object must not
-//! hide the others of its list. Annotations are parsed here, once; this module makes no decisions and sends
-//! no requests.
+//! hide the others of its list. Annotations are parsed here, once.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -44,8 +43,7 @@ pub enum MalformedAnnotation {
     Value {
         /// Its key.
         key: &'static str,
-        /// The first 64 characters of its value, which are stored and reported: an annotation may have up to
-        /// 256 KiB.
+        /// The first 64 characters of its value: an annotation may have up to 256 KiB.
         value: String,
     },
     /// Its key is in the group of this project, and unknown.
@@ -235,8 +233,8 @@ impl NodeView {
 
 crate::served_as!(NodeView, k8s_openapi::api::core::v1::Node, metadata);
 
-/// What decisions read of a set. Its template is without the `pod-template-hash` that `new_set` adds,
-/// so that it compares with the deployment's.
+/// What decisions read of a set. Its template is without the `pod-template-hash`, to compare it with the
+/// deployment's.
 #[must_use]
 pub fn set(set: &OrderedReplicaSet) -> Set {
     let metadata = &set.metadata;

@@ -1,8 +1,7 @@
 //! The cache of the watches: pods and sets by their controller.
 //!
 //! Synchronous: events are applied one by one under a lock, and readers take the same lock. It does no I/O
-//! and makes no decisions. After a relist it compares: an object that is no longer listed is gone, and its
-//! owner is reconciled.
+//! and makes no decisions. An object that a relist does not show is gone, and its owner is reconciled.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,8 +17,7 @@ use ordereddeployment_wire::{Family, NamespacedUid, in_namespace};
 use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
 use crate::objects::single_set;
 
-/// How long a tombstone is kept: longer than an expectation waits for the watch, even if
-/// a slow live read found the object before.
+/// How long a tombstone is kept: longer than an expectation waits for the watch, after a slow live read.
 const TOMBSTONE_LIFETIME: SignedDuration = SignedDuration::from_secs(600);
 
 /// How many more deployments than twice those with sets may be marked.
@@ -147,8 +145,7 @@ impl<E: Entry> Index<E> {
         self.by_owner.get(owner).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// The objects of this owner that the watch showed for the first time since the last call, as it shows
-    /// them now.
+    /// The objects of this owner that the watch showed for the first time since the last call.
     pub(crate) fn take_added(&mut self, owner: &NamespacedUid) -> Vec<Arc<E>> {
         let added = self.added.remove(owner).unwrap_or_default();
         added.iter().filter_map(|key| self.get(key)).filter(|entry| entry.owner() == owner).cloned().collect()
@@ -159,8 +156,7 @@ impl<E: Entry> Index<E> {
         self.tombstones.get(key).filter(|(_, before)| *before < first).map(|(version, _)| *version)
     }
 
-    /// Replaces a cached entry with a live read of an older version, and drops the tombstone: the API server
-    /// went back in time.
+    /// Replaces a cached entry with a live read of an older version, and drops the tombstone.
     pub(crate) fn rewind(&mut self, entry: E, now: Timestamp) {
         self.tombstones.remove(entry.key());
         if self.entries.contains_key(entry.key()) {
@@ -210,8 +206,7 @@ impl<E: Entry> Index<E> {
         self.entries.insert(entry.key().clone(), entry);
     }
 
-    /// Removes the entry. Returns it, and whether the watch has shown it for the first time since
-    /// [`Self::take_added`].
+    /// Removes the entry. Returns it, and whether it was added since [`Self::take_added`].
     fn remove(&mut self, key: &NamespacedUid) -> (Option<Arc<E>>, bool) {
         let Some(entry) = self.entries.remove(key) else { return (None, false) };
         // A standby takes no additions: without this they would grow with every pod that it ever saw.
@@ -226,8 +221,7 @@ impl<E: Entry> Index<E> {
         (Some(entry), was_added)
     }
 
-    /// Adds a tombstone for an object that is deleted or no longer ours. An object that was never ours gets
-    /// none.
+    /// Adds a tombstone for an object that is deleted or no longer ours. One that never was gets none.
     fn leaves(&mut self, key: NamespacedUid, was_ours: bool, version: u64, now: Timestamp) {
         if was_ours || self.tombstones.contains_key(&key) {
             self.add_tombstone(key, version, now);

@@ -42,8 +42,7 @@ enum Failed {
 }
 
 impl Reconciler<'_> {
-    /// Whether the deployment may adopt this set if its selector matches. ReplicaSets are adopted by the
-    /// Deployment controller.
+    /// Whether the deployment may adopt this set if its selector matches. ReplicaSets are its controller's.
     pub(crate) fn may_adopt(&self, metadata: &ObjectMeta) -> bool {
         self.ctx.owns_sets && is_orphan(metadata) && self.claims()
     }
@@ -140,8 +139,7 @@ impl Reconciler<'_> {
         Ok(has_learned)
     }
 
-    /// Releases pods whose labels no longer match their set: a user took them out, for instance to debug
-    /// them.
+    /// Releases pods whose labels no longer match their set: a user took them out.
     async fn release_pods(&mut self) -> Result<bool, Error> {
         let mut has_learned = false;
         for entry in self.observation.pods.clone() {
@@ -180,8 +178,7 @@ impl Reconciler<'_> {
     }
 
     /// Records the result of an adoption or release. An object that another client changed meanwhile is read
-    /// again at once, the first time in a reconciliation; after any other failure nothing changes until the
-    /// next attempt.
+    /// again at once, the first time in a reconciliation; after other failures nothing changes.
     pub(crate) fn record_claim<T>(&mut self, claim: Option<Claim<T>>) -> Option<T> {
         let Claim { verb, kind, name, set, outcome } = claim?;
         let message = match outcome {

@@ -21,8 +21,7 @@ use crate::reconcile::reports::Reports;
 use crate::reconcile::state::ObjectState;
 use crate::{DecisionLog, Metrics};
 
-/// How many own writes of an object are remembered: several can be on their way in the watch at the same
-/// time.
+/// How many own writes of an object are remembered: several can be on their way.
 const OWN_WRITES: usize = 8;
 
 /// The own writes of one object.
@@ -30,8 +29,7 @@ const OWN_WRITES: usize = 8;
 struct OwnWrites {
     /// The versions of the last ones, the newest at the end.
     versions: VecDeque<String>,
-    /// The versions that the watch has shown since a write was sent whose response has not arrived. One of
-    /// them can be that of the write.
+    /// The versions that the watch has shown since a write without a response. One can be that of the write.
     shown: Option<Vec<String>>,
 }
 

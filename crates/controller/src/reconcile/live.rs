@@ -36,8 +36,8 @@ pub(crate) enum LiveObject {
 
 impl Reconciler<'_> {
     /// Reads the object, its sets and its pods past the cache, the pods last: an annotation that was written
-    /// before the last change of the object is in them. The read ends early if the object is gone or
-    /// terminating: then nothing is adopted.
+    /// before the last change of the object is in them. Of an object that is gone or terminates, nothing is
+    /// adopted.
     pub(crate) async fn read_live(&mut self, due: LiveReadReason) -> Result<LiveObject, Error> {
         tracing::debug!(reason = due.label(), "reading live");
         self.ctx.metrics.live_reads.with_label_values(&[due.label()]).inc();
@@ -100,8 +100,7 @@ impl Reconciler<'_> {
     }
 
     /// Reads the object again before listed orphans are adopted: the garbage collector orphans what an object
-    /// owns only after that object has a deletionTimestamp, so that a read of the owner after the list of the
-    /// orphan shows it.
+    /// owns only after that object has a deletionTimestamp, which a later read shows.
     async fn read_before_adoption(&mut self, generation: i64) -> Result<(LiveObject, bool), Error> {
         let found = self.read_object().await?;
         // A newer spec may match other objects: the next live read, which is due then, adopts them.
@@ -136,8 +135,7 @@ impl Reconciler<'_> {
                 if matches!(&*set, Decoded::Undecodable(set, _) if !is_controlled_by(&set.metadata,
                 self.key.uid()))
                 {
-                    // A decision needs all own sets, so an undecodable one is an error. A set of another
-                    // owner is skipped.
+                    // A decision needs all own sets, decoded. Others are skipped.
                     continue;
                 }
                 sets.push(Arc::unwrap_or_clone(set).whole().map_err(Error::to("list the sets"))?);
@@ -282,8 +280,7 @@ impl Reconciler<'_> {
         Ok(())
     }
 
-    /// Reads whether these migration sources still exist; when none does, the pods and sets that they
-    /// orphaned are read live.
+    /// Reads whether these migration sources still exist; when none does, everything is read live.
     pub(crate) async fn read_sources(&mut self, sources: &BTreeSet<Source>) -> Result<(), Error> {
         for source in sources {
             let there = self
@@ -293,8 +290,7 @@ impl Reconciler<'_> {
                 .map_err(Error::to("read the migration source"))?;
             self.state.sources.insert(source.clone(), there);
         }
-        // A migration can stay unfinished for days: until it continues, this check runs every second and must
-        // stay cheap.
+        // A migration can stay unfinished for days: this check runs every second and must stay cheap.
         if !self.state.sources.values().any(|there| *there) {
             self.state.live.ask(LiveReadReason::Asked);
         }
@@ -308,8 +304,7 @@ pub(crate) fn set_fact(known: &SetEntry, found: Option<SetObject>) -> Fact<SetEn
 }
 
 /// The selectors of the lists that show all pods of these sets: the deployment's, and those of sets that may
-/// select other pods. A ReplicaSet that a user made for a Deployment may. More than [`SELECTORS`] of them are
-/// one list of the whole namespace.
+/// select other pods. A ReplicaSet that a user made for a Deployment may. Too many are one list of all.
 fn selectors<'s>(
     deployment: &LabelSelector,
     sets: impl Iterator<Item = &'s LabelSelector>,

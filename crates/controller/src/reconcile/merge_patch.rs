@@ -1,5 +1,4 @@
-//! JSON merge patches (RFC 7386) with only the fields that differ. This module does not apply patches: the
-//! API server does.
+//! JSON merge patches (RFC 7386) with only the fields that differ. The API server applies them.
 
 use serde_json::{Map, Value};
 

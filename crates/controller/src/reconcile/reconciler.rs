@@ -14,8 +14,7 @@ use crate::reconcile::context::Context;
 use crate::reconcile::observation::Observation;
 use crate::reconcile::state::ObjectState;
 
-/// How many conflicts on writes of sets and of the status one reconciliation may meet before the next one
-/// counts as a failure.
+/// How many conflicts on writes of sets and of the status one reconciliation may meet without a failure.
 const CONFLICTS: usize = 5;
 
 /// One reconciliation.
@@ -36,11 +35,9 @@ pub(crate) struct Reconciler<'a> {
     pub(crate) raced: bool,
     /// The same, for the whole reconciliation.
     pub(crate) has_raced: bool,
-    /// During how many own writes the watch showed a change of another client, for which no event requested a
-    /// reconciliation.
+    /// During how many own writes the watch showed a change of another client, which queued nothing.
     pub(crate) missed: usize,
-    /// How often a create failed in this reconciliation because the name exists, although no known object has
-    /// it.
+    /// How often a create failed in this reconciliation because of the name of an unknown object.
     pub(crate) taken: usize,
     /// How many writes of sets and of the status met a conflict in this reconciliation.
     pub(crate) conflicts: usize,
@@ -52,8 +49,7 @@ impl Reconciler<'_> {
     }
 
     /// Updates the object from the watch cache. Returns whether there is anything to do for it: it exists,
-    /// and is not being deleted. The sets of a plain Deployment keep their sizes until they are deleted
-    /// themselves.
+    /// and is not being deleted. The sets of a plain Deployment keep their sizes.
     pub(crate) fn refresh(&mut self) -> bool {
         let Some(cached) = self.ctx.cached(&self.name, &self.key) else { return false };
         self.state.refresh(cached);

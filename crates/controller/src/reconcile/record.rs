@@ -1,5 +1,4 @@
-//! The effects of requests. Requests themselves do not change the state in memory: [`Reconciler::record`]
-//! applies their effects.
+//! The effects of requests. Only [`Reconciler::record`] changes the state in memory by them.
 
 use std::sync::Arc;
 
@@ -163,8 +162,7 @@ pub(crate) enum Interrupt {
 }
 
 impl Interrupt {
-    /// Keeps the most important of several interrupts: the first that ends the reconciliation or failure,
-    /// then `DecideAgain`, then `Unfinished`.
+    /// Keeps the most important of several interrupts: the first end or failure, then `DecideAgain`.
     pub(crate) fn add_to(self, interrupt: &mut Option<Self>) {
         let keeps = match interrupt {
             Some(Self::Failed(_) | Self::Silent(_)) => true,

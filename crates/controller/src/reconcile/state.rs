@@ -1,5 +1,4 @@
-//! The state in memory of one OrderedDeployment between reconciliations. All of it can be lost: after a
-//! restart it is read live.
+//! The state in memory of one OrderedDeployment between reconciliations. All of it can be lost.
 
 pub(crate) mod failures;
 pub(crate) mod live;
@@ -26,8 +25,7 @@ use crate::reconcile::state::templates::Templates;
 pub(crate) struct ObjectState {
     /// The latest known version.
     pub(crate) deployment: Arc<OrderedDeployment>,
-    /// The version that the watch showed when a live read proved that the API server went back in time: it is
-    /// ignored.
+    /// The version that the watch showed when the API server went back in time: it is ignored.
     void: Option<String>,
     pub(crate) pods: Expectations<PodEntry>,
     pub(crate) sets: Expectations<SetEntry>,
@@ -81,8 +79,7 @@ impl ObjectState {
     }
 
     /// Updates the object from a live read that began after the last known version. An older version proves
-    /// that the API server went back in time: the live read is valid, and the version that the watch still
-    /// `shows` is ignored.
+    /// that the API server went back in time: what the watch still `shows` is ignored.
     pub(crate) fn read(&mut self, found: Arc<OrderedDeployment>, shows: Option<&OrderedDeployment>) {
         let version = version_of(&*found);
         if version >= version_of(&*self.deployment) {
@@ -99,8 +96,7 @@ impl ObjectState {
     }
 
     /// Sets in these pods the time at which each failure was first seen; for failures before the first
-    /// reconciliation, the time of the failure. If the clock was set back, a time in the future becomes the
-    /// current time.
+    /// reconciliation, the time of the failure. A time in the future becomes the current one.
     pub(crate) fn date_failures(&mut self, pods: &mut [Arc<Pod>], now: Timestamp) {
         let before = self.failures_seen.take();
         let mut seen = BTreeMap::new();
@@ -125,8 +121,7 @@ impl ObjectState {
         self.deployment.metadata.generation.unwrap_or(0)
     }
 
-    /// Why the last decision could not be applied, or the next one must not be. A failed adoption or release
-    /// comes first.
+    /// Why the last decision could not be applied, or the next one must not be. A failed claim comes first.
     pub(crate) fn failure(&mut self, now: Timestamp) -> Option<Failure> {
         if let Some(message) = self.claims.message(|_| true) {
             Some(self.failures.failed(FailureKind::Claim, message, now))
@@ -203,8 +198,7 @@ pub(crate) struct Writes {
     pub(crate) next_batch: usize,
     pub(crate) taken_names: BTreeSet<String>,
     /// UIDs of owners whose last create came back changed, so that the object is not theirs, and the message:
-    /// a set for its pods, the deployment for its sets. A dry run precedes the next create until it comes
-    /// back unchanged.
+    /// a set for its pods, the deployment for its sets. A dry run precedes the next create.
     pub(crate) altered_creates: BTreeMap<Arc<str>, String>,
     /// Whether budgets may have been counted with older sizes of the sets, or with those between two writes.
     pub(crate) recount_due: bool,
@@ -223,8 +217,7 @@ impl Writes {
             altered_creates: BTreeMap::new(),
             // What was written before this process started is not known.
             recount_due: true,
-            // A pause can last for days, and its sizes may have been written just before the last process
-            // ended.
+            // The sizes of a long pause may have been written just before the last process ended.
             recount_at_rest: is_held,
             confirmed_sets: BTreeMap::new(),
         }
@@ -301,8 +294,7 @@ mod tests {
             state.date_failures(&mut pods, at(now));
             pods.iter().map(|pod| pod.failed.as_ref().unwrap().seen.as_second()).collect()
         };
-        // A clock that is far ahead: a failure before the first look has its own time, a failure from now on
-        // the current time.
+        // A clock that is far ahead: only a failure before the first look has its own time.
         assert_eq!(look(&[("a", 10)], 9000), [10]);
         assert_eq!(look(&[("a", 10), ("b", 12)], 9002), [10, 9002]);
         assert_eq!(look(&[("a", 10), ("b", 12)], 9003), [10, 9002]);

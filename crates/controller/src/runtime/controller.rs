@@ -27,8 +27,8 @@ use crate::runtime::watches::{NODE_COSTS, Watches, watched};
 const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Receives decisions as they are made, before any write: for audits that compare the requests to the API
-/// server with what was known at that time. Every object in a [`Snapshot`] carries its resourceVersion. It is
-/// called during a reconciliation, so it must not block.
+/// server with what was known at that time. Every object in a [`Snapshot`] carries its resourceVersion. It
+/// must not block.
 pub type DecisionLog = Option<Arc<dyn Fn(&Snapshot, &Decision) + Send + Sync>>;
 
 /// The options of a controller.
@@ -55,8 +55,7 @@ pub struct Options {
     pub limiter: Limiter,
     /// How many deployments are reconciled at the same time, at least 1.
     pub workers: usize,
-    /// For the ReplicaSets of plain Deployments: how it keeps apart from the built-in controller. `None`:
-    /// nothing else can reconcile them.
+    /// For the ReplicaSets of plain Deployments: how it keeps apart from a built-in controller.
     pub apart: Option<Apart>,
     /// For plain Deployments: the ConfigMap with their node rules.
     pub node_rules: Option<RulesSource>,
@@ -95,8 +94,7 @@ impl Options {
 pub struct Controller;
 
 impl Controller {
-    /// Runs until `shutdown` ends, and then until the running reconciliations end. Dropping the
-    /// future stops it at once, as a crash would.
+    /// Runs until `shutdown` and the running reconciliations end. Dropped, it stops at once, as in a crash.
     ///
     /// Make the client's configuration with [`client_config`](crate::client_config).
     pub fn run(
@@ -227,8 +225,7 @@ impl Controller {
     }
 }
 
-/// Reconciles what is queued while `handover` allows it, until `shutdown` ends, and then waits until the
-/// running reconciliations end.
+/// Reconciles what is queued while `handover` allows it, until `shutdown`; then the running ones end.
 async fn run_queue(
     queue: &Queue,
     ctx: &Context,

@@ -1,5 +1,4 @@
-//! The watches: they update the cache and queue the deployments to reconcile. They make no decisions and no
-//! writes.
+//! The watches: they update the cache and queue the deployments to reconcile. They decide nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,8 +29,7 @@ use crate::runtime::handover::{Handover, IN_NAMESPACE};
 pub(crate) const NODE_COSTS: Watched =
     Watched { controller: "nodecosts", resource: "nodecosts", optional: false };
 
-/// The watches of the controller of this family: of deployments, sets, pods and nodes. Nodes are read for
-/// node rules only.
+/// The watches of the controller of this family: of deployments, sets, pods and, for node rules, nodes.
 pub(crate) fn watched(family: Family) -> [Watched; 4] {
     let watched = |resource, optional| Watched { controller: family.deployments(), resource, optional };
     [
@@ -178,8 +176,7 @@ impl Watches {
             self.ctx.metrics.foreign_statuses.inc();
             let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
             if self.handover.see_foreign_status(&namespace) {
-                // Another controller may do anything there until it opens again: everything is read live
-                // then.
+                // Another controller may do anything there until everything is read live again.
                 self.ctx.forget(|key| **key.namespace() != *namespace);
                 let all = self.ctx.all();
                 self.enqueue(all.into_iter().filter(|named| named.namespace == namespace));

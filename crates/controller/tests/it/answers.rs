@@ -1,5 +1,4 @@
-//! Answers of a proxy between: nothing is decided from them, the cause is logged once, and requests stay
-//! rare.
+//! Answers of a proxy between: nothing is decided from them, and the cause is logged once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

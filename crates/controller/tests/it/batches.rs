@@ -48,8 +48,7 @@ async fn reverted_evictions_end_with_the_one_in_flight() {
     cluster.until_complete().await;
 }
 
-/// Scales down, and makes the last pod of the order unready meanwhile. Returns how many pods are deleted
-/// before it.
+/// Scales down, and makes the last pod of the order unready meanwhile. Returns how many pods go before it.
 async fn before_an_unready_pod(cluster: &Cluster, to: i32, meanwhile: Duration) -> usize {
     let view = cluster.view().await;
     let last = view.active().iter().find(|pod| is_ready(pod)).map(ResourceExt::name_any).unwrap();

@@ -143,8 +143,7 @@ async fn pods_orphaned_by_a_set_are_adopted_by_the_set_that_replaces_it() {
 async fn pods_seen_as_orphans_after_the_new_set_was_created_are_adopted_by_it_too() {
     let (cluster, _) = Cluster::with_pods(3).await;
     let set = cluster.all_sets().await[0].name_any();
-    // After four seconds the pods are released and the other set is created; the watches show it two and four
-    // seconds later.
+    // The pods are released, and the other set is created; the watches show it two and four seconds later.
     cluster.sandbox.delay_watch("orderedreplicasets", Duration::from_secs(4));
     cluster.sandbox.delay_watch("pods", Duration::from_secs(2));
     cluster.sets().delete(&set, &DeleteParams::orphan()).await.unwrap();

@@ -1,5 +1,4 @@
-//! A sandbox with a controller, and the actions and observations of the scenarios. Time is tokio's, and
-//! paused.
+//! A sandbox with a controller, and the actions and observations of the scenarios. Time is simulated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,8 +134,7 @@ impl Cluster {
         (self.faults.client(&self.sandbox.client().unwrap()), options)
     }
 
-    /// Starts a controller that runs only while it holds the Lease. It runs until `stop` is sent, or its task
-    /// is aborted.
+    /// Starts a controller that runs only while it holds the Lease. It runs until `stop` is sent.
     pub fn start_replica(&mut self, stop: oneshot::Receiver<()>) -> JoinHandle<()> {
         let (client, mut options) = self.next_controller();
         options.metrics = Arc::new(Metrics::new().unwrap());

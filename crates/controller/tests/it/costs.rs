@@ -35,8 +35,7 @@ async fn rolled_out(spec: Value) -> (Vec<Record>, Vec<String>) {
 
 /// Each pod is replaced with two requests. Besides those, at most once a second (the pods of the sandbox are
 /// ready after one): one event for the created pods, one for the deleted pods, one for the scaled sets, and
-/// one size and one status for each set. The total was 139 when each pod had its own events and each size its
-/// own write.
+/// one size and one status for each set. With single events and sizes, the total was 139.
 #[tokio::test(start_paused = true)]
 async fn a_replaced_pod_costs_two_requests_and_reports_once_a_second() {
     let (requests, _) = rolled_out(json!({})).await;
@@ -78,8 +77,7 @@ struct Batch {
     gone: i64,
 }
 
-/// The batches: deletions at one moment together, and evictions, which are sent one by one with nothing
-/// published in between.
+/// The batches: deletions at one moment, or evictions with nothing published in between.
 fn batches(requests: &[Record], pods: &[String], verb: &str, subresource: Option<&str>) -> Vec<Batch> {
     let (mut published, mut left) = (10, 10);
     let mut seen: Vec<Batch> = Vec::new();

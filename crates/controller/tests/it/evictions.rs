@@ -1,5 +1,4 @@
-//! `podDeletion: Evict`: the controller waits for refused evictions in order and with backoff, and names the
-//! budgets.
+//! `podDeletion: Evict`: the controller waits for refused evictions in order and with backoff.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -71,8 +70,7 @@ async fn an_eviction_refused_for_hours_is_retried_twice_a_minute() {
     cluster.pass(Duration::from_secs(3600)).await;
     let asked = evictions(&cluster, mark, false).len();
     assert!((115..=121).contains(&asked), "{asked}");
-    // One event is updated, at most once per refusal; the status says that the deadline has passed; only the
-    // pod and the budgets are read.
+    // One event is updated, at most once per refusal; the status says that the deadline has passed.
     assert!(cluster.asked(mark, "patch", "events").len() <= asked);
     assert_eq!(cluster.asked(mark, "patch", "ordereddeployments").len(), 1);
     let table = [
@@ -101,8 +99,7 @@ async fn a_refused_eviction_is_retried_early_only_after_another_pod_becomes_read
     }
     let asked = evictions(&cluster, mark, false).len();
     assert!(asked <= 1, "{asked} in ten seconds");
-    // Without an event, the next attempt is up to half a minute away. (Blocked by the floor, the pod would be
-    // deleted.)
+    // Without an event, the next attempt is up to half a minute away. (The floor would let the pod go.)
     cluster.patch(json!({"spec": {"deletionOrder": {"unavailablePods": "InOrder"}}})).await;
     cluster.set_ready(&pods[2], false).await;
     cluster.pass(Duration::from_secs(1)).await;
@@ -112,8 +109,8 @@ async fn a_refused_eviction_is_retried_early_only_after_another_pod_becomes_read
     assert!(!evictions(&cluster, mark, false).is_empty());
 }
 
-/// A budget that counts between the writes of two sets expects too many pods. No node could be drained while
-/// the rollout is paused.
+/// A budget that counts between the writes of two sets expects too many pods. No node could be drained in the
+/// pause.
 #[tokio::test(start_paused = true)]
 async fn a_budget_that_was_counted_between_two_sizes_is_counted_again_in_a_pause() {
     let cluster = Cluster::start_with_quick_pods(Duration::from_millis(100)).await;

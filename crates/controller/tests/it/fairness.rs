@@ -22,8 +22,7 @@ const QPS: f64 = 400.0;
 /// The objects of the noisy namespace, and how often one of them is patched.
 const OBJECTS: usize = 100;
 const EVERY: Duration = Duration::from_millis(5);
-/// The objects of the quiet namespace: so many that none of them is changed so often that its own live reads
-/// wait.
+/// The objects of the quiet namespace: so many that no change waits for a live read.
 const QUIET: usize = 5;
 /// How often each of them is scaled down, and the time between two scale-downs.
 const IDLE: usize = 1;
@@ -71,8 +70,8 @@ fn slow_down(cluster: &Cluster) -> Arc<Mutex<Vec<Instant>>> {
     deletes
 }
 
-/// Scales the quiet objects down in turn, so often. Returns the times from each scale-down to its DELETE, the
-/// longest at the end.
+/// Scales the quiet objects down in turn, so often. Returns the sorted times from each scale-down to its
+/// DELETE.
 async fn scale_down(
     cluster: &Cluster,
     deletes: &Mutex<Vec<Instant>>,

@@ -66,8 +66,7 @@ fn shared_lists(cluster: &Cluster, mark: usize) -> usize {
     asked.len()
 }
 
-/// Objects with so many pods each, and a controller that has observed all of them. Each page of a list of
-/// pods takes a second.
+/// Objects with so many pods each, and a controller that knows them. Each page of a list takes a second.
 async fn started(replicas: usize) -> Cluster {
     let cluster = Cluster::start().await;
     deploy_many(&cluster, MANY, replicas).await;

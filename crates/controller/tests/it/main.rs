@@ -1,5 +1,4 @@
-//! Tests of the controller on the sandbox, under the simulated clock: what users see, and the requests to the
-//! API server.
+//! Tests of the controller on the sandbox, under the simulated clock: what users see, and the requests.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,4 @@
-//! Deletion costs of plain Deployments by node. The scenarios show how they follow nodes and rules, and leave
-//! other clients' values.
+//! Deletion costs of plain Deployments by node. The scenarios show more.
 
 use std::sync::Arc;
 use std::time::Duration;

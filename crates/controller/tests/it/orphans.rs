@@ -1,6 +1,5 @@
 //! An object deleted with orphan propagation while the garbage collector is slow: it marks the object,
-//! releases its dependents one by one, and then removes the object. The test plays the garbage collector,
-//! step by step.
+//! releases its dependents one by one, and then removes the object. The test plays the garbage collector.
 
 use std::time::Duration;
 

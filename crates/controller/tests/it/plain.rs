@@ -1,5 +1,4 @@
-//! Plain Deployments under random users and random faults: which pods are deleted when, and that all ends as
-//! it was asked for.
+//! Plain Deployments under random users and random faults: which pods are deleted when, and how all ends.
 //!
 //! Each run has a seed. `PLAIN_RUNS` sets how many there are, and `PLAIN_SEED` the first one.
 
@@ -184,8 +183,7 @@ async fn forge(api: &Api<DynamicObject>, object: Value) -> Option<String> {
     api.create(&PostParams::default(), &object).await.unwrap().uid()
 }
 
-/// Forges pods and sets of every shape in a new namespace, with the UIDs of the victim's set and of its
-/// deployment.
+/// Forges pods and sets of every shape in a new namespace, with the UIDs of the victim's objects.
 async fn attack(cluster: &Cluster) {
     let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
     let namespace = serde_json::from_value(json!({"metadata": {"name": ATTACKER}})).unwrap();

@@ -48,8 +48,7 @@ impl RequestError {
         }
     }
 
-    /// How long the answer asks to wait before the next request. A budget that refuses an eviction has its
-    /// own backoff.
+    /// How long the answer asks to wait before the next request. Refused evictions have their own backoff.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let Self::Answered(status) = self else { return None };
@@ -64,8 +63,7 @@ impl RequestError {
         self.code() == Some(404)
     }
 
-    /// Whether that object does not exist. Other answers have this code too: for a namespace,
-    /// or for a path that a proxy does not know.
+    /// Whether that object does not exist. Other answers have this code too.
     #[must_use]
     pub fn says_gone(&self, name: &str) -> bool {
         matches!(self, Self::Answered(status) if status.code == 404

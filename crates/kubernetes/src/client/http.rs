@@ -22,8 +22,7 @@ use crate::health::{Health, watch_of};
 
 /// Longer than a watch may be idle (290 s and a margin): only a read of a dead connection times out.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
-/// How long a watch or a list waits for the beginning of its answer. An API server gives up requests that
-/// take longer.
+/// How long a watch or a list waits for the beginning of its answer. API servers wait no longer.
 const ANSWERS: Duration = Duration::from_secs(60);
 /// How long an answer may be silent. An API server sends a bookmark on each watch every minute; a proxy whose
 /// own connection to the API server is dead sends nothing. Kubernetes 1.20 sends no bookmark before the first

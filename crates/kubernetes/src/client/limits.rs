@@ -74,15 +74,13 @@ impl Limiter {
         Self(Arc::new(Kept { bucket, next: Permits::new(1), in_flight: Permits::new(in_flight), for_object }))
     }
 
-    /// How many requests one object may have in flight: a quarter, so that one object cannot block all
-    /// others.
+    /// How many requests one object may have in flight: a quarter, so that it blocks no other.
     #[must_use]
     pub fn for_object(&self) -> Arc<Semaphore> {
         Arc::new(Semaphore::new(self.0.for_object))
     }
 
-    /// Waits until a request of that namespace may be sent. It counts as in flight until the permit is
-    /// dropped.
+    /// Waits until a request of that namespace may be sent. It is in flight as long as the permit.
     pub async fn wait(&self, namespace: &Arc<str>) -> Option<Permit> {
         let permit = self.0.in_flight.acquire(namespace).await;
         self.wait_for_next(namespace).await;

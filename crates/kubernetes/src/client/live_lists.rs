@@ -1,8 +1,8 @@
 //! Live lists of sets and pods: read past the cache, and shared by the objects that wait for one.
 //!
 //! For each list with a label selector the API server reads the whole namespace. When many objects of one
-//! namespace wait for a list, one list without a selector serves all of them. A list serves only objects that
-//! asked before it began.
+//! namespace wait for a list, one list without a selector serves all of them. It serves only who asked before
+//! it began.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,8 +23,7 @@ const LISTS: usize = 8;
 /// one list. It takes about as long, since every object of the namespace is also encoded, sent and decoded.
 const SELECTED: usize = 2;
 
-/// The objects that match, and the version of the list. A shared list has each object once, however many wait
-/// for it.
+/// The objects that match, and the version of the list. A shared list has each object once.
 pub type Listed<K> = (Vec<Arc<K>>, u64);
 
 /// Asks for live lists of one kind. [`LiveLister`] reads them.
@@ -63,8 +62,8 @@ impl<K> LiveLists<K> {
 
 /// Who reads lists of a kind from the API server.
 pub trait Lists<K> {
-    /// Reads the objects that match, if there is a selector, and passes on each of them. Returns the version
-    /// of the list.
+    /// Reads the objects that match, if there is a selector, and passes them on. Returns the version of the
+    /// list.
     fn list(
         &self,
         namespace: &str,

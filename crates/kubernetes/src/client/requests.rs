@@ -27,11 +27,9 @@ use crate::fair::Permit;
 use crate::{ClientMetrics, Fence, Limiter};
 
 /// The timeout of a request: longer than an API server works on a write (34 s), and so longer than a webhook
-/// may take (10 s by default, 30 s at most). A shorter timeout gives up writes that the API server still
-/// completes.
+/// may take (10 s by default, 30 s at most). The API server still completes what is given up before.
 const TIMEOUT: Duration = Duration::from_secs(35);
-/// How many objects a page of a list has: a pod has annotations of at most 256 KiB, and a whole page is held
-/// in memory.
+/// How many objects a page of a list has: it is held in memory, and a pod can have annotations of 256 KiB.
 pub const PAGE: u32 = 100;
 /// How many objects a page of a live list has. With a selector, the API server reads at least one such page
 /// of the whole namespace for each page of the answer, and older ones read page by page until they find as
@@ -105,9 +103,8 @@ impl Requests {
         }
     }
 
-    /// The same client for one reconciliation of an object of that namespace, which keeps its own
-    /// `Retry-After`: a webhook that delays one object delays no other. The time from the event to the first
-    /// request is measured.
+    /// The same client for one reconciliation of an object of that namespace, with its own `Retry-After`: a
+    /// webhook delays no other one. The first request ends its time since the event.
     #[must_use]
     pub fn for_object(&self, namespace: &str, event: Option<Instant>) -> Self {
         Self {
@@ -147,9 +144,8 @@ impl Requests {
     }
 
     /// Reads the objects that exist now, those that match if there is a selector, and passes on each of them.
-    /// Returns the version of the list. A list without a resourceVersion contains every write that was
-    /// committed before it: it is read from etcd, since Kubernetes 1.31 from a watch cache that has caught up
-    /// with etcd (KEP-2340).
+    /// Returns the version of the list. A list without a resourceVersion contains every write before it: it
+    /// is read from etcd, since Kubernetes 1.31 from a watch cache that has caught up (KEP-2340).
     pub async fn list<K: Namespaced>(
         &self,
         namespace: &str,
@@ -163,8 +159,7 @@ impl Requests {
         };
         params.limit = Some(LIVE_PAGE);
         let mut first_version = None;
-        // The list is in flight until its last page: under load each page would wait behind hundreds of
-        // requests of other objects.
+        // The list is in flight until its last page: no page waits behind requests of other objects.
         let _in_flight = self.wait().await;
         loop {
             let page = self.answer(api.list(&params)).await?;
@@ -237,8 +232,7 @@ impl Requests {
         self.delete_at(&path, object, DeleteParams::background(), None).await.map(drop)
     }
 
-    /// Deletes a pod, if it still has this UID and version. Returns whether it is gone at once. The
-    /// User-Agent names the purpose.
+    /// Deletes a pod, if it still has this UID and version. Returns whether it is gone at once.
     pub async fn delete_pod(
         &self,
         object: &ObjectVersion<'_>,
@@ -391,8 +385,7 @@ impl ObjectVersion<'_> {
     }
 }
 
-/// Whether the answer means that the API server does not know evictions of that version, rather than that the
-/// pod does not exist.
+/// Whether the API server does not know evictions of that version, rather than the pod.
 fn knows_no_eviction(status: &kube::core::Status, pod: &str) -> bool {
     match status.code {
         404 => status.details.as_ref().is_none_or(|details| details.name != pod),
@@ -401,8 +394,7 @@ fn knows_no_eviction(status: &kube::core::Status, pod: &str) -> bool {
     }
 }
 
-/// The object of an answer. Something between can answer 200 with anything: then it is not known what
-/// happened.
+/// The object of an answer. Something between can answer 200 with anything.
 fn object_in<K: Resource>(answer: K) -> Result<K, RequestError> {
     if answer.meta().name.is_none() {
         return Err(

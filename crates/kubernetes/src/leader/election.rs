@@ -67,8 +67,7 @@ impl ObservedLease {
         holder.filter(|holder| !holder.is_empty())
     }
 
-    /// How long the candidate `me` must wait before it may write the Lease: another process holds it, for the
-    /// duration that it wrote.
+    /// How long the candidate `me` waits, as another process holds the Lease, for the duration that it wrote.
     pub fn wait(&self, me: &str, timing: Timing, now: Instant) -> Option<Duration> {
         self.holder().filter(|holder| *holder != me)?;
         let seconds = self.lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);

@@ -1,7 +1,6 @@
 //! Leader election with a Lease: the I/O for [`crate::leader::election`].
 //!
-//! Every write carries the version that was read; a conflict means that another candidate was faster. This
-//! module does not know what the leader does.
+//! Every write carries the version that was read; a conflict means that another candidate was faster.
 
 use std::time::Duration;
 
@@ -39,15 +38,13 @@ pub struct Candidate {
     health: Health,
     /// When the last renewal that is known to be stored was sent.
     renewed: Instant,
-    /// The renewals since then: the time that they write, and when they were sent. Each of them may be
-    /// stored.
+    /// The renewals since then, which may be stored: the time that they write, and when they were sent.
     tried: Vec<(MicroTime, Instant)>,
 }
 
 impl Candidate {
-    /// A candidate with that identity, for the Lease `ordered-controller-manager` in that namespace. `health`
-    /// is that of the process: the candidate waits until it is synced and reports failures of the election to
-    /// it.
+    /// A candidate with that identity, for the Lease `ordered-controller-manager` in that namespace. It waits
+    /// until `health` is synced, and reports failures of the election to it.
     #[must_use]
     pub fn new(
         client: &Client,
@@ -98,13 +95,12 @@ impl Candidate {
         }
     }
 
-    /// Waits until this candidate is the leader; then the fence is open. It does not run for election before
-    /// every watch has synced, or may not list nodes: a candidate with an empty cache must not take the lease
-    /// from a warm standby.
+    /// Waits until this candidate is the leader; then the fence is open. Before that every watch has synced,
+    /// or may not list nodes: an empty cache must not take the lease from a warm standby.
     async fn acquire(&mut self) {
         self.health.synced_whole().await;
-        // An event of the watch only ends the wait; the decision reads the Lease again. Backoff keeps a
-        // failing watch from ending every wait at once.
+        // An event of the watch only ends the wait; the decision reads the Lease again. A failing watch has a
+        // backoff.
         let api = self.api.clone();
         let changes = patient("lease", || watcher::watch_object(api.clone(), CONTROLLER));
         futures::pin_mut!(changes);
@@ -163,8 +159,7 @@ impl Candidate {
         Ok(wait)
     }
 
-    /// Renews the lease until leadership is lost: past the renew deadline, or taken by
-    /// another candidate. Then it closes the fence.
+    /// Renews the lease until it is too late, or another candidate has it. Then closes the fence.
     async fn keep(&mut self) {
         let mut next = self.renewed + self.timing.retry;
         loop {
@@ -184,8 +179,7 @@ impl Candidate {
                     break;
                 }
                 Err(error) => {
-                    // The conflict may come from our own renewal, whose answer was lost: the Lease is read at
-                    // once.
+                    // The conflict may come from our own renewal, whose answer was lost: read at once.
                     let is_read_now = matches!(error.code(), Some(404 | 409)) && !was_read;
                     if !is_read_now {
                         tracing::warn!(%error, "failed to renew lease, retrying");
@@ -197,8 +191,7 @@ impl Candidate {
         self.fence.close();
     }
 
-    /// Writes the lease. If it is not known what is stored, reads it first. Returns whether this process
-    /// holds it.
+    /// Writes the lease. First reads what is stored, if that is not known. Returns whether it is its own.
     async fn renew(&mut self) -> Result<bool, RequestError> {
         if !self.tried.is_empty() {
             self.read().await?;

@@ -144,8 +144,7 @@ impl Queue {
                 let next = entries.take(now, self.0.coalesce);
                 self.measure(&entries);
                 let delayed = entries.by_time.first().map(|(at, _)| *at);
-                // Entries that are being reconciled are due already: the end of the reconciliation wakes this
-                // task.
+                // What is being reconciled is due already: its end wakes this task.
                 let due = entries.waiting.values().map(|wait| wait.due(self.0.coalesce));
                 (next, due.filter(|due| *due > now).chain(delayed).min())
             };
@@ -160,8 +159,7 @@ impl Queue {
         }
     }
 
-    /// A reconciliation of that deployment begins. Returns the time of the event that it is about, if it is
-    /// about one.
+    /// A reconciliation of that deployment begins. Returns the time of its event, if there is one.
     pub fn begin(&self, deployment: &Named) -> Option<Instant> {
         let mut entries = self.0.entries.lock();
         let wait = entries.taken.get_mut(deployment).and_then(Option::take)?;
@@ -171,8 +169,7 @@ impl Queue {
         wait.by_event.then_some(wait.since)
     }
 
-    /// A reconciliation of that deployment has ended, or never began. It is repeated after that time, if one
-    /// is given.
+    /// A reconciliation of that deployment has ended, or never began. It is repeated after `requeue`.
     pub fn done(&self, deployment: Named, requeue: Option<Duration>) {
         let mut entries = self.0.entries.lock();
         if let Some(None) = entries.taken.remove(&deployment) {

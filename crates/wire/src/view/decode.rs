@@ -1,5 +1,4 @@
-//! Reads the fields of a pod or of a node from plain JSON. A list is decoded item by item: only the fields of
-//! a view stay in memory.
+//! Reads the fields of a pod or of a node from plain JSON. Nothing else stays in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,8 +44,7 @@ impl<'de> Deserialize<'de> for PodView {
 
 /// The failure of a pod that has ended. One that has succeeded should run, too: restart rules of its
 /// containers can end it (KEP 5307). A kubelet that evicts a pod may write no condition, and one that refuses
-/// it no container status; the API server's own time is the most reliable one, since the clocks of nodes
-/// differ.
+/// it no container status; the API server's own time is the most reliable one, as nodes' clocks differ.
 fn failed(pod: &Value) -> Option<Failed> {
     let (metadata, status) = (&pod["metadata"], &pod["status"]);
     let created = time(&metadata["creationTimestamp"])?;
@@ -62,8 +60,7 @@ fn failed(pod: &Value) -> Option<Failed> {
     Some(Failed { at, seen: at, reason, message: word(&status["message"]) })
 }
 
-/// Whether an entry of `managedFields` tells of a write of the status. API servers before 1.22 name no
-/// subresource.
+/// Whether an entry of `managedFields` tells of a write of the status. Before 1.22, none is named.
 fn wrote_status(entry: &Value) -> bool {
     match entry["subresource"].as_str() {
         Some(subresource) => subresource == "status",

@@ -18,8 +18,7 @@ use crate::reconcile::state::live::LiveReadReason;
 /// The largest batch.
 const LARGEST: usize = 100;
 
-/// How many creates are sent at once. Each of them needs a connection of its own, and a new one costs a TLS
-/// handshake.
+/// How many creates are sent at once. Each needs a connection of its own, with a TLS handshake.
 const PARALLEL: usize = 25;
 
 /// The creates of one set, in batches that double.
@@ -55,8 +54,7 @@ impl Reconciler<'_> {
         self.ctx.owns_sets && !aborts && !has_pods
     }
 
-    /// Creates a pod. The API server refuses the first one of a template for fields that it does not know,
-    /// unless there is no other pod.
+    /// Creates a pod. The first one of a template is refused for unknown fields, if there are others.
     async fn create_one(&self, pod: &Value, is_first: bool) -> Result<PodView, RequestError> {
         if !is_first {
             return self.requests.create::<PodView>(&self.namespace, pod, false).await;

@@ -190,8 +190,7 @@ async fn explain(
     }
 }
 
-/// Why a budget refuses an eviction after one that failed. The API server counts it before it compares the
-/// version of the pod.
+/// Why a budget refuses an eviction after one that failed: it is counted before the versions are compared.
 const COUNTED: &str =
     ". The budget counts an eviction of this pod that was not carried out, for two minutes at most";
 

@@ -71,8 +71,7 @@ impl Reconciler<'_> {
                     return effects;
                 }
                 if self.ctx.cache().has_orphan_of(&created) {
-                    // Orphans of a deleted set with the same template: they are adopted before new pods are
-                    // created.
+                    // Orphans of a deleted set with the same template: they are adopted first.
                     effects.push(Effect::LiveReadDue(LiveReadReason::Orphan));
                 }
                 effects.extend(shown(created));
@@ -98,8 +97,7 @@ impl Reconciler<'_> {
         change_of_spec(sent, came)
     }
 
-    /// A set of that name exists: either ours with the same template, which the watch does not show yet, or
-    /// another one.
+    /// A set of that name exists: ours, which the watch does not show yet, or another one.
     async fn meet_set(&self, name: &str, error: &RequestError) -> Vec<Effect> {
         let met = match self.requests.set(&self.namespace, name).await {
             Ok(met) => met,

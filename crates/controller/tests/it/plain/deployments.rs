@@ -1,5 +1,4 @@
-//! The Deployment controller: it creates ReplicaSets and sets their sizes. Another controller creates and
-//! deletes the pods.
+//! The Deployment controller: it creates ReplicaSets and sets their sizes. It has no pods.
 //!
 //! It is not complete: it adopts nothing, deletes no old ReplicaSets, copies no annotations, and has no
 //! conditions. `Recreate` does not wait for terminating pods.
