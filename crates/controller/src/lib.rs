@@ -26,5 +26,6 @@ pub use metrics::Metrics;
 pub use node_rules::RulesSource;
 pub use nodecosts::run_node_costs;
 pub use ordereddeployment_wire::Family;
-pub use runtime::controller::{Controller, DecisionLog, Options, health};
+pub use reconcile::context::DecisionLog;
+pub use runtime::controller::{Controller, Options, health};
 pub use runtime::handover::Apart;

@@ -11,15 +11,16 @@ use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_kubernetes::{
     Clock, Decoded, EventRecorder, LiveLister, LiveLists, Named, Names, live_lists,
 };
+use ordereddeployment_planner::{Decision, Snapshot};
 use ordereddeployment_wire::{Family, NamespacedUid, NodeView, PodView};
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::Metrics;
 use crate::cache::index::Cache;
 use crate::node_rules::NodeRules;
 use crate::objects::{Objects, SetObject, as_deployment, single_set};
 use crate::reconcile::reports::Reports;
 use crate::reconcile::state::ObjectState;
-use crate::{DecisionLog, Metrics};
 
 /// How many own writes of an object are remembered: several can be on their way.
 const OWN_WRITES: usize = 8;
@@ -77,6 +78,11 @@ impl LiveListers {
 }
 
 pub(crate) type Writers = (Writer<OrderedDeployment>, Writer<NodeView>);
+
+/// Receives decisions as they are made, before any write: for audits that compare the requests to the API
+/// server with what was known at that time. Every object in a [`Snapshot`] carries its resourceVersion. It
+/// must not block.
+pub type DecisionLog = Option<Arc<dyn Fn(&Snapshot, &Decision) + Send + Sync>>;
 
 /// What all reconciliations of one controller share.
 pub(crate) struct Context {

@@ -10,7 +10,6 @@ use kube::Client;
 use ordereddeployment_kubernetes::{
     Clock, Fence, Health, Limiter, Limits, Named, Names, Queue, Requests, Workers, events,
 };
-use ordereddeployment_planner::{Decision, Snapshot};
 use ordereddeployment_wire::Family;
 use tokio::sync::watch;
 
@@ -18,19 +17,13 @@ use crate::Metrics;
 use crate::error::Error;
 use crate::node_rules::RulesSource;
 use crate::objects::Objects;
-use crate::reconcile::context::Context;
+use crate::reconcile::context::{Context, DecisionLog};
 use crate::reconcile::reconcile;
 use crate::runtime::handover::{Apart, Handover};
 use crate::runtime::watches::{NODE_COSTS, Watches, watched};
 
 /// How long queued events may be written at the end.
 const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Receives decisions as they are made, before any write: for audits that compare the requests to the API
-/// server with what was known at that time. Every object in a [`Snapshot`] carries its resourceVersion. It
-/// must not block.
-pub type DecisionLog = Option<Arc<dyn Fn(&Snapshot, &Decision) + Send + Sync>>;
-
 /// The options of a controller.
 #[derive(Clone)]
 pub struct Options {
