@@ -2,17 +2,15 @@
 //!
 //! Watches feed a synchronous cache. Expectations complete it: writes and live reads that the watches do not
 //! show yet. The planner decides; this crate carries out the decision and reports it. This crate never
-//! chooses a pod to delete: the planner does. All state in memory can be lost: what must survive a restart is
-//! in the status of the OrderedDeployment.
+//! chooses a pod to delete: the planner does. All state in memory can be lost: what must survive is in the
+//! status.
 //!
 //! Several controllers can run in one process, each with its own [`Options`].
 
-/// What is logged by default. The client library logs answers that it cannot read, as a whole: the error has
-/// the cause.
+/// What is logged by default. The client library logs whole answers that it cannot read.
 pub const LOG_FILTER: &str = "info,kube_client=error";
 
 mod cache;
-mod decision_log;
 mod error;
 mod metrics;
 mod node_rules;
@@ -23,11 +21,11 @@ mod runtime;
 #[cfg(test)]
 mod testing;
 
-pub use decision_log::DecisionLog;
 pub use error::Error;
 pub use metrics::Metrics;
 pub use node_rules::RulesSource;
 pub use nodecosts::run_node_costs;
 pub use ordereddeployment_wire::Family;
+pub use reconcile::context::DecisionLog;
 pub use runtime::controller::{Controller, Options, health};
 pub use runtime::handover::Apart;

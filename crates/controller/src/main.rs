@@ -109,8 +109,7 @@ impl Which {
         }
     }
 
-    /// Those that the flag names, as kube-controller-manager's flag of that name does: the first mention of a
-    /// controller counts.
+    /// Those that the flag names, as for kube-controller-manager: the first mention of a controller counts.
     fn selected(words: &[String]) -> Result<Vec<Self>> {
         let names: Vec<&str> = Self::ALL.into_iter().map(Self::name).collect();
         for word in words {
@@ -223,8 +222,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     if let Some(rules) = costs {
         running.push(run_node_costs(rules, client, options, ended()).boxed());
     }
-    // A separate task, so that the Lease is renewed even while the controllers are busy. Dropping the set
-    // aborts it.
+    // A separate task, so that busy controllers do not delay the Lease. Dropping the set aborts it.
     let mut work = JoinSet::new();
     work.spawn(async move {
         // The first controller that fails ends the others and the process.
@@ -345,8 +343,7 @@ async fn config(path: Option<&Path>) -> Result<Config> {
             config
         }
         Err(error) => {
-            // The first line is the message; the parser adds an excerpt of the document, which has
-            // credentials.
+            // The first line is the message; the parser adds an excerpt, with credentials.
             let message = error.to_string();
             let message = message.lines().next().unwrap_or_default();
             match Config::incluster() {

@@ -1,13 +1,13 @@
-//! The metrics of decisions and of what they cause. Each instance has its own registry, so that several can
-//! live in one process.
+//! The metrics of decisions and of what they cause. Each instance has its own registry.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use ordereddeployment_kubernetes::{ClientMetrics, Collectors};
 use ordereddeployment_sorter::Rule;
 use ordereddeployment_wire::NamespacedUid;
+use parking_lot::Mutex;
 use prometheus::{GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge, Opts};
 
 /// Why an object waits, and since when, in seconds since 1970.
@@ -134,7 +134,7 @@ impl Metrics {
     /// All metrics in Prometheus' text format.
     pub fn render(&self) -> prometheus::Result<String> {
         // The lock is held until all metrics are gathered: another scrape starts without these labels.
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting.lock();
         self.set_waiting(&waiting);
         self.collectors.render()
     }
@@ -150,7 +150,7 @@ impl Metrics {
 
     /// Records why an object waits. Only the leader reports it.
     pub(crate) fn waits(&self, key: &NamespacedUid, name: &str, waits: WaitTimes) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         if waits == WaitTimes::default() {
             waiting.remove(key);
         } else {
@@ -160,7 +160,7 @@ impl Metrics {
 
     /// Drops all objects except those that are wanted.
     pub(crate) fn forget(&self, keep: impl Fn(&NamespacedUid) -> bool) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| keep(key));
+        self.waiting.lock().retain(|key, _| keep(key));
     }
 
     fn set_waiting(&self, waiting: &BTreeMap<NamespacedUid, Waiting>) {
@@ -207,15 +207,10 @@ fn label(rule: Rule) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
     use ordereddeployment_sorter::Rule;
 
     use super::{Metrics, WaitTimes};
-    use crate::testing::key;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
+    use crate::testing::{at, key};
 
     #[test]
     fn every_metric_is_rendered_and_is_in_the_table_of_metrics() {

@@ -1,8 +1,7 @@
 //! The node rules of plain Deployments: those of the ConfigMap of `nodecosts`, as a part of the order.
-//! Nothing is written to pods.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -12,6 +11,7 @@ use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{DeletionOrder, OrderedDeployment};
 use ordereddeployment_kubernetes::{EventRecorder, Health, patient};
 use ordereddeployment_nodecosts::Config;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// The ConfigMap with the rules of `nodecosts`.
@@ -33,7 +33,7 @@ pub(crate) struct NodeRules(Arc<Mutex<Arc<Config>>>);
 impl NodeRules {
     /// The Deployment with the rules that select it.
     pub(crate) fn apply(&self, deployment: &Arc<OrderedDeployment>) -> Arc<OrderedDeployment> {
-        let config = Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let config = Arc::clone(&self.0.lock());
         let namespace = deployment.namespace().unwrap_or_default();
         match config.order(&namespace, deployment.labels()) {
             Some(order) => Arc::new(with_order(deployment, order)),
@@ -42,11 +42,10 @@ impl NodeRules {
     }
 
     fn set(&self, config: Config) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        *self.0.lock() = Arc::new(config);
     }
 
-    /// Follows the ConfigMap. Malformed rules leave those before in force. `read` becomes true with the first
-    /// list.
+    /// Follows the ConfigMap. Malformed rules leave those before in force. The first list sets `read`.
     pub(crate) async fn follow(
         &self,
         source: &RulesSource,

@@ -242,8 +242,7 @@ impl Run {
     }
 }
 
-/// The precondition is the version that the decision read: a cost that another client writes meanwhile is not
-/// overwritten.
+/// The precondition is the version that the decision read: a cost of another client is not overwritten.
 fn patch(uid: &str, pod: &Pod, change: &Change) -> serde_json::Value {
     let mut annotations = serde_json::Map::new();
     let value = match change {

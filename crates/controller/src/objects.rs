@@ -1,5 +1,4 @@
-//! The objects that the controller reads and writes: sets of both families, and the requests that differ
-//! between the families.
+//! The objects that the controller reads and writes: sets of both families, and requests that differ.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -17,8 +16,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// The name under which a ReplicaSet without a Deployment is reconciled. No name of an object contains a
-/// slash.
+/// The name under which a ReplicaSet without a Deployment is reconciled. No object's name has a slash.
 pub(crate) const SINGLE: &str = "replicaset/";
 
 /// The name of the ReplicaSet without a Deployment that is reconciled under this name.
@@ -133,7 +131,7 @@ impl Objects {
 
     /// An object that is decoded completely, if it exists.
     async fn whole<K: Namespaced>(&self, namespace: &str, name: &str) -> Result<Option<K>, RequestError> {
-        self.get::<Decoded<K>>(namespace, name).await?.map(Decoded::whole).transpose()
+        self.get::<Decoded<K>>(Some(namespace), name).await?.map(Decoded::whole).transpose()
     }
 
     /// Creates an object that is decoded completely.
@@ -169,14 +167,13 @@ impl Objects {
     /// Whether this migration source still exists.
     pub(crate) async fn is_there(&self, namespace: &str, source: &Source) -> Result<bool, RequestError> {
         Ok(match source {
-            Source::Deployment(name) => self.get::<Deployment>(namespace, name).await?.is_some(),
-            Source::ReplicaSet(name) => self.get::<ReplicaSet>(namespace, name).await?.is_some(),
+            Source::Deployment(name) => self.get::<Deployment>(Some(namespace), name).await?.is_some(),
+            Source::ReplicaSet(name) => self.get::<ReplicaSet>(Some(namespace), name).await?.is_some(),
         })
     }
 
     /// Creates the first pod of a template: fields that the API server does not know are an error. Also
-    /// returns the fields that the pod has lost on its way. API servers before 1.25 drop unknown fields
-    /// without an error.
+    /// returns the fields that the pod has lost on its way. API servers before 1.25 drop unknown ones.
     pub(crate) async fn create_first_pod(
         &self,
         namespace: &str,
@@ -207,39 +204,32 @@ impl Objects {
 }
 
 impl Lists<PodView> for Objects {
-    fn for_namespace(&self, namespace: &str) -> Self {
-        self.for_object(namespace, None)
-    }
-
     async fn list(
         &self,
         namespace: &str,
         selector: Option<&LabelSelector>,
         each: impl FnMut(PodView) + Send,
     ) -> Result<u64, RequestError> {
-        self.requests.list(namespace, selector, each).await
+        self.requests.for_object(namespace, None).list(namespace, selector, each).await
     }
 }
 
 impl Lists<Decoded<SetObject>> for Objects {
-    fn for_namespace(&self, namespace: &str) -> Self {
-        self.for_object(namespace, None)
-    }
-
     async fn list(
         &self,
         namespace: &str,
         selector: Option<&LabelSelector>,
         mut each: impl FnMut(Decoded<SetObject>) + Send,
     ) -> Result<u64, RequestError> {
+        let requests = self.requests.for_object(namespace, None);
         match self.family {
             Family::Ordered => {
                 let each = |set: Decoded<OrderedReplicaSet>| each(set.map(SetObject::from));
-                self.requests.list(namespace, selector, each).await
+                requests.list(namespace, selector, each).await
             }
             Family::Plain => {
                 let each = |set: Decoded<PlainSet>| each(set.map(SetObject::from));
-                self.requests.list(namespace, selector, each).await
+                requests.list(namespace, selector, each).await
             }
         }
     }

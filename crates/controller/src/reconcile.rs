@@ -1,15 +1,12 @@
-//! One reconciliation of one OrderedDeployment, in rounds: snapshot, decide, apply, record, report, until
-//! nothing is left to do.
+//! One reconciliation of one OrderedDeployment, in rounds: snapshot, decide, apply, record, report.
 //!
 //! [`Reconciler::run`] is the pipeline; the modules below are its steps. The requests of an act run in
-//! parallel and do not change the state in memory: they return effects, and `record` applies them. A live
-//! read and a status write record their own answer.
+//! parallel and do not change the state in memory: they return effects, and `record` applies them. Live reads
+//! and status writes do.
 
 pub(crate) mod apply;
 pub(crate) mod claim;
 pub(crate) mod context;
-pub(crate) mod effect;
-pub(crate) mod kinds;
 pub(crate) mod live;
 pub(crate) mod merge_patch;
 pub(crate) mod observation;
@@ -29,7 +26,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_kubernetes::{Named, Worker, backoff};
-use ordereddeployment_planner::{Act, Decision, FailureKind, Read, Record, Snapshot};
+use ordereddeployment_planner::{Act, Decision, FailureKind, Read, Record, Snapshot, decide, decide_sets};
 use ordereddeployment_wire::NamespacedUid;
 use tokio::time::Instant;
 
@@ -38,11 +35,10 @@ use crate::error::Error;
 use crate::metrics::WaitTimes;
 use crate::objects::single_set;
 use crate::reconcile::context::Context;
-use crate::reconcile::effect::Silent;
 use crate::reconcile::live::LiveObject;
 use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
-use crate::reconcile::record::Interrupt;
+use crate::reconcile::record::{Interrupt, Silent};
 use crate::reconcile::report::{REPORT_INTERVAL, StatusChange, StatusWrite};
 use crate::reconcile::state::live::LiveReadReason;
 
@@ -50,8 +46,7 @@ use crate::reconcile::state::live::LiveReadReason;
 const ROUNDS: usize = 100;
 /// The shortest requeue interval.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// When a process that is not the leader, or stands aside, tries again. Until then it says nothing about its
-/// objects.
+/// When a process that is not the leader, or stands aside, tries again. Until then it says nothing.
 const NOT_LEADING: Duration = Duration::from_secs(1);
 /// The resync period: every object is reconciled again after it, even without an event.
 const RESYNC: Duration = Duration::from_secs(300);
@@ -179,8 +174,7 @@ impl Reconciler<'_> {
         let mut released = false;
         let started = Instant::now();
         for _ in 0..ROUNDS {
-            // Snapshot: the object, its sets and its pods, merged once from cache and expectations; read live
-            // if that is due.
+            // Snapshot: the object, its sets and its pods, merged from cache and expectations; or read live.
             if !self.refresh() {
                 return Ok(Outcome::Nothing);
             }
@@ -219,12 +213,14 @@ impl Reconciler<'_> {
             let snapshot = self.snapshot();
 
             // Decide.
-            let decision = match (self.ctx.kinds.owns_sets(), self.ctx.kinds.decide(&snapshot)) {
+            let decision = match (self.ctx.owns_sets, self.decide(&snapshot)) {
                 (true, Decision::Act(act)) => Decision::Act(self.defer_sizes(act)),
                 (false, Decision::Act(act)) if !self.has_confirmed_sizes(&act).await? => continue,
                 (_, decision) => decision,
             };
-            self.ctx.decision_log.record(&snapshot, &decision);
+            if let Some(log) = &self.ctx.decision_log {
+                log(&snapshot, &decision);
+            }
 
             // Apply and record; report if nothing is left to do.
             match decision {
@@ -297,6 +293,10 @@ impl Reconciler<'_> {
         }
         self.state.writes.confirmed_sets = sets;
         Ok(self.live || self.live_read_reason().is_none())
+    }
+
+    fn decide(&self, snapshot: &Snapshot) -> Decision {
+        if self.ctx.owns_sets { decide(snapshot) } else { decide_sets(snapshot) }
     }
 
     /// Reads what a decision asks for.
@@ -374,7 +374,7 @@ impl Reconciler<'_> {
             self.state.reporting.known_points.clone_from(&act.points);
         }
         let sets_wait = self.sets_wait().filter(|_| change != StatusChange::Conditions);
-        let all_stored = if self.ctx.kinds.owns_sets() {
+        let all_stored = if self.ctx.owns_sets {
             sets_wait.is_some() || self.report_sets().await
         } else {
             // The Deployment controller waits for these statuses.
@@ -396,12 +396,11 @@ impl Reconciler<'_> {
     }
 
     /// Reports during a reconciliation whose requests are slow; fast ones report at their end only, and the
-    /// end shows a failure. Returns whether another client wrote in between. The Deployment controller
-    /// reports the status of a Deployment.
+    /// end shows a failure. Returns whether another client wrote in between. Not for a Deployment.
     async fn conflicts_midway(&mut self, act: &Act, started: Instant) -> bool {
         let since = self.state.reporting.reported.map_or(started, |reported| reported.max(started)).elapsed();
         let change = StatusChange::of(&self.status(), &act.status);
-        if !self.ctx.kinds.owns_sets() || change == StatusChange::Nothing || since < REPORT_INTERVAL {
+        if !self.ctx.owns_sets || change == StatusChange::Nothing || since < REPORT_INTERVAL {
             return false;
         }
         self.state.reporting.reported = Some(Instant::now());

@@ -12,8 +12,7 @@ use crate::client::error::{RequestError, with_causes};
 const FIRST: Duration = Duration::from_millis(5);
 const FIRST_REFUSAL: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(30);
-/// How many changes of an object are read at once. The first one after them waits for [`FIRST_PACE`], and
-/// each next one twice as long.
+/// How many changes of an object are read at once. Then one waits for [`FIRST_PACE`], the next twice as long.
 const AT_ONCE: u32 = 10;
 const FIRST_PACE: Duration = Duration::from_millis(50);
 const LONGEST_PACE: Duration = Duration::from_secs(2);
@@ -23,8 +22,7 @@ const QUIET: Duration = Duration::from_secs(10);
 /// Watches wait between half of it and all of it, so that not all of them ask at one moment. As in
 /// client-go's reflector, 0.8 to 30 seconds.
 const FIRST_WATCH: Duration = Duration::from_millis(1600);
-/// How long a watch must not fail before its backoff begins anew. A list that succeeds says nothing: a watch
-/// after it can fail each time.
+/// How long a watch must not fail before its backoff begins anew. A watch can fail after each list.
 const WORKS: Duration = Duration::from_secs(120);
 
 /// The backoff after that many failures in a row.
@@ -44,8 +42,7 @@ fn double(first: Duration, times: u32) -> Duration {
     1_u32.checked_shl(times).and_then(|factor| first.checked_mul(factor)).unwrap_or(LONGEST).min(LONGEST)
 }
 
-/// How often the changes of one object are read. Users make a few at once; a client that never stops makes
-/// the reads rarer.
+/// How often the changes of one object are read. A client that never stops makes them rarer.
 #[derive(Debug, Default)]
 pub struct Pace {
     /// The reads without a quiet time between them, and the last one.
@@ -119,8 +116,7 @@ fn asked(failure: &watcher::Error) -> Option<Duration> {
     }
 }
 
-/// The watch that `open` begins. It logs its failures once, and waits after each: 0.8 to 30 seconds, as in
-/// client-go's reflector.
+/// The watch that `open` begins. It logs its failures once, and waits after each, as client-go's reflector.
 pub fn patient<T, S>(what: &'static str, open: impl Fn() -> S) -> impl Stream<Item = watcher::Result<T>>
 where
     S: Stream<Item = watcher::Result<T>>,

@@ -1,21 +1,19 @@
-//! The event recorder: writes Events in the background, one after the other; no decision waits for it.
-//! Namespaces take turns.
+//! The event recorder: writes Events in the background. No decision waits for it, and namespaces take turns.
 //!
 //! It does not use kube's `Recorder`, which reads the system clock and keeps the first note of a series: of
 //! two deletions with different reasons, the second would get the note of the first. Here only equal notes
 //! form a series, counted in one Event. Notes that each step of a rollout repeats (pods created and deleted,
-//! sets scaled) are collected for a moment and written as one Event. A failed write is logged and not
-//! retried.
+//! sets scaled) are collected for a moment and written as one Event. A failed write is only logged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Event as CoreEvent, EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::api::core::v1::{Event as CoreEvent, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use ordereddeployment_api::names::{CONTROLLER, reason};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
@@ -255,8 +253,7 @@ impl EventWriter {
     }
 }
 
-/// Joins a note with one of the same reason about the same object, until the message is too long. The order
-/// of the first notes is kept.
+/// Joins a note with one of the same reason about the same object, in order, until the message is too long.
 fn aggregate<P>(collected: &mut Vec<(Notice, P)>, notice: Notice, place: P) {
     let alike = |(other, _): &&mut (Notice, P)| {
         other.subject() == notice.subject()
@@ -271,32 +268,18 @@ fn aggregate<P>(collected: &mut Vec<(Notice, P)>, notice: Notice, place: P) {
     }
 }
 
-fn event(notice: &Notice, name: &str, now: Timestamp) -> CoreEvent {
-    CoreEvent {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            namespace: Some(notice.namespace.clone()),
-            ..ObjectMeta::default()
+fn event(notice: &Notice, name: &str, now: Timestamp) -> Value {
+    let Notice { namespace, api_version, kind, name: of, uid, type_, reason, message } = notice;
+    json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": {
+            "apiVersion": api_version, "kind": kind, "name": of, "namespace": namespace, "uid": uid,
         },
-        involved_object: ObjectReference {
-            api_version: Some(notice.api_version.clone()),
-            kind: Some(notice.kind.clone()),
-            name: Some(notice.name.clone()),
-            namespace: Some(notice.namespace.clone()),
-            uid: Some(notice.uid.clone()),
-            ..ObjectReference::default()
-        },
-        type_: Some(notice.type_.to_owned()),
-        reason: Some(notice.reason.to_owned()),
-        message: Some(notice.message.clone()),
-        source: Some(EventSource { component: Some(CONTROLLER.to_owned()), host: None }),
-        reporting_component: Some(CONTROLLER.to_owned()),
-        reporting_instance: Some(CONTROLLER.to_owned()),
-        count: Some(1),
-        first_timestamp: Some(Time(now)),
-        last_timestamp: Some(Time(now)),
-        ..CoreEvent::default()
-    }
+        "type": type_, "reason": reason, "message": message,
+        "source": {"component": CONTROLLER},
+        "reportingComponent": CONTROLLER, "reportingInstance": CONTROLLER,
+        "count": 1, "firstTimestamp": Time(now), "lastTimestamp": Time(now),
+    })
 }
 
 fn cut(text: &str, longest: usize) -> String {

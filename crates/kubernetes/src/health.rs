@@ -4,16 +4,16 @@
 //! election has failed for [`GRACE`]. Alive: the main task has run within [`STUCK`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 /// How long a failure may last before the process is not ready: longer than a restart of an API server.
 const GRACE: Duration = Duration::from_secs(30);
-/// How long a failure counts after its last occurrence, if no success follows. A watch that fails is retried
-/// sooner.
+/// How long a failure counts after its last occurrence, if no success follows. A watch is retried sooner.
 const RECENT: Duration = Duration::from_secs(120);
 /// A watch that was open for that long has worked.
 const WORKS: Duration = Duration::from_secs(10);
@@ -108,7 +108,7 @@ impl Health {
     /// An API server that starts refuses everything for a moment.
     pub fn is_forbidden(&self, what: Watched) {
         let lasts = |failing: &Failing| failing.since.elapsed() >= GRACE;
-        let failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let failing = self.0.failing.lock();
         let lasts = failing.get(&watch_of(what.resource)).is_some_and(lasts);
         if lasts && what.optional {
             self.0.missing.send_modify(|missing| _ = missing.awaited.remove(&what));
@@ -118,7 +118,7 @@ impl Health {
     /// Records a failure that affects readiness, by a name for messages.
     pub fn fails(&self, what: &str) {
         let now = Instant::now();
-        let mut failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failing = self.0.failing.lock();
         failing.retain(|_, failing| now.duration_since(failing.last) < RECENT);
         let begun = Failing { since: now, last: now, open: None };
         let failing = failing.entry(what.to_owned()).or_insert(begun);
@@ -130,7 +130,7 @@ impl Health {
 
     /// Records that this watch is open again. It has to stay open for a while to begin anew.
     pub fn opened(&self, what: &str) {
-        let mut failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failing = self.0.failing.lock();
         if let Some(failing) = failing.get_mut(what) {
             failing.open = Some(Instant::now());
         }
@@ -138,13 +138,13 @@ impl Health {
 
     /// Records a success of the same.
     pub fn works(&self, what: &str) {
-        self.0.failing.lock().unwrap_or_else(PoisonError::into_inner).remove(what);
+        self.0.failing.lock().remove(what);
     }
 
     /// Why the process is not ready, if it is not.
     #[must_use]
     pub fn unready(&self) -> Option<String> {
-        let failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let failing = self.0.failing.lock();
         let fails = |failing: &Failing| {
             failing.since.elapsed() >= GRACE && failing.last.elapsed() < RECENT && failing.open.is_none()
         };
@@ -158,7 +158,7 @@ impl Health {
 
     /// Records what a controller waits for; `None`: nothing.
     pub fn note(&self, controller: &'static str, note: Option<String>) {
-        let mut notes = self.0.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = self.0.notes.lock();
         match note {
             Some(note) => _ = notes.insert(controller, note),
             None => _ = notes.remove(controller),
@@ -168,13 +168,13 @@ impl Health {
     /// What controllers wait for, one line each.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
-        self.0.notes.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.0.notes.lock().values().cloned().collect()
     }
 
     /// Reports periodically that the task that polls this future runs. It never ends.
     pub async fn beats(&self) {
         loop {
-            *self.0.beat.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            *self.0.beat.lock() = Some(Instant::now());
             sleep(BEAT).await;
         }
     }
@@ -182,7 +182,7 @@ impl Health {
     /// Why the process counts as stuck, if it does.
     #[must_use]
     pub fn stuck(&self) -> Option<String> {
-        let beat = *self.0.beat.lock().unwrap_or_else(PoisonError::into_inner);
+        let beat = *self.0.beat.lock();
         let since = beat.map(|beat| beat.elapsed()).filter(|since| *since >= STUCK)?;
         Some(format!("the controller has not run for {} s", since.as_secs()))
     }

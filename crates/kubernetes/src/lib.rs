@@ -1,8 +1,7 @@
 //! How a controller talks to a cluster, and what runs around its reconciliations.
 //!
 //! Requests and their limits, watches, leader election, the queue, the event recorder, health and metrics.
-//! This crate makes no decision: it does not depend on the planner, and it does not know why a pod is
-//! deleted.
+//! This crate makes no decision: it does not know why a pod is deleted.
 
 pub mod backoff;
 mod client;

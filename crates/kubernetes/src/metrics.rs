@@ -1,5 +1,4 @@
-//! The metrics of requests, watches, the queue and leader election, under the names that client-go and
-//! controller-runtime give them.
+//! The metrics of requests, watches, the queue and leader election, with the names of client-go.
 //!
 //! Each instance has its own registry, so that several controllers can live in one process.
 
@@ -66,8 +65,7 @@ impl Collectors {
     }
 }
 
-/// Declares a struct of metrics, and the function that makes them in a registry: each metric is written once,
-/// with its name and its help.
+/// Declares a struct of metrics, and the function that makes them in a registry.
 #[macro_export]
 macro_rules! metrics {
     (
@@ -152,8 +150,7 @@ metrics! {
 }
 
 impl ClientMetrics {
-    /// Sets the failures of these watches to 0 instead of leaving them absent, so that the first one is an
-    /// increase.
+    /// Sets the failures of these watches to 0 so that the first one is an increase.
     pub fn begin_at_zero(&self, resources: &[&str]) {
         for resource in resources {
             let _ = self.watch_failures.with_label_values(&[resource]);

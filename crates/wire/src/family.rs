@@ -11,8 +11,7 @@ pub enum Family {
     /// OrderedDeployment and OrderedReplicaSet.
     #[default]
     Ordered,
-    /// Deployment and ReplicaSet of `apps/v1`, where the cluster runs without the built-in ReplicaSet
-    /// controller.
+    /// Deployment and ReplicaSet of `apps/v1`, in a cluster without the built-in ReplicaSet controller.
     Plain,
 }
 

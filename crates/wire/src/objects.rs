@@ -1,7 +1,6 @@
 //! The objects that a decision creates: a set with a template, a pod of a set.
 //!
-//! Pure construction: the caller passes names, hashes and revisions. No field of a template is dropped,
-//! including fields that this build does not know.
+//! Pure construction: the caller passes names, hashes and revisions. No field of a template is dropped.
 
 use std::collections::BTreeMap;
 

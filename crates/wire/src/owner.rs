@@ -1,16 +1,15 @@
 //! The key of an object and of its owner.
 //!
 //! An owner reference has no namespace: its author chooses the UID, and may know that of an object in another
-//! namespace. The owner is in the namespace of the object that refers to it, so that a reference to another
-//! namespace refers to nothing.
+//! namespace. The owner is in the namespace of the object that refers to it, and nowhere else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-/// The namespace and the UID of an object. Maps of objects of several namespaces have this key: in them, the
-/// objects of a namespace follow one another.
+/// The namespace and the UID of an object. In maps with this key, the objects of a namespace follow one
+/// another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamespacedUid {
     namespace: Arc<str>,

@@ -11,7 +11,7 @@ use ordereddeployment_api::names::annotation;
 use ordereddeployment_api::{
     DeclaredPausePoint, OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, parse_pause_points,
 };
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 /// A Deployment of `apps/v1`. It is only read: writes are patches of single fields.
@@ -57,22 +57,17 @@ fn annotation_of<'m>(metadata: &'m ObjectMeta, key: &str) -> Option<&'m str> {
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// The value of the annotation [`annotation::ROLLOUT_STATE`] for this status; `None` if there is nothing to
-/// store.
+/// The value of the annotation [`annotation::ROLLOUT_STATE`] for this status, if there is one.
 #[must_use]
 pub fn rollout_state(status: &OrderedDeploymentStatus) -> Option<String> {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Stored<'s> {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        hold: &'s Option<ordereddeployment_api::Hold>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        passed: &'s Option<Vec<ordereddeployment_api::Passed>>,
-        rollout: &'s Option<ordereddeployment_api::Rollout>,
+    let OrderedDeploymentStatus { hold, passed, rollout: Some(rollout), .. } = status else { return None };
+    let mut stored = json!({"rollout": rollout});
+    for (key, value) in [("hold", json!(hold)), ("passed", json!(passed))] {
+        if !value.is_null() {
+            stored[key] = value;
+        }
     }
-    let OrderedDeploymentStatus { hold, passed, rollout, .. } = status;
-    rollout.as_ref()?;
-    serde_json::to_string(&Stored { hold, passed, rollout }).ok()
+    Some(stored.to_string())
 }
 
 crate::served_as!(PlainDeployment, Deployment, 0.metadata);

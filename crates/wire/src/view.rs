@@ -2,8 +2,7 @@
 //!
 //! Decoding keeps these fields and drops all others (managed fields, containers, volumes), so that watching
 //! many pods needs little memory. A field with an unexpected type counts as absent: one odd object must not
-//! hide the others of its list. Annotations are parsed here, once; this module makes no decisions and sends
-//! no requests.
+//! hide the others of its list. Annotations are parsed here, once.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,63 +20,20 @@ use crate::objects::hash_of;
 use ordereddeployment_planner::{Failed, Malformed, Pod, Point, Set};
 
 mod decode;
-mod lenient;
-
-/// The condition that says whether a pod has a node.
-const SCHEDULED: &str = "PodScheduled";
 
 /// A pod with the fields that this project reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodView {
     /// Its metadata, narrowed.
     pub metadata: ObjectMeta,
-    spec: PodSpecView,
-    status: PodStatusView,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-struct PodSpecView {
-    node_name: Option<Arc<str>>,
-    init_containers: Option<Vec<InitContainerView>>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-struct InitContainerView {
-    name: String,
-    restart_policy: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-struct PodStatusView {
+    node: Option<Arc<str>>,
     phase: Option<String>,
-    /// Why it failed: the kubelet's reason and message.
-    reason: Option<String>,
-    message: Option<String>,
-    start_time: Option<Time>,
-    /// When the API server stored the last status of a pod that has ended: from its `managedFields`.
-    failed_at: Option<Time>,
-    conditions: Option<Vec<ConditionView>>,
-    container_statuses: Option<Vec<ContainerStatusView>>,
-    init_container_statuses: Option<Vec<ContainerStatusView>>,
-}
-
-/// A condition of a pod.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ConditionView {
-    /// Its type, such as `Ready`.
-    pub type_: String,
-    /// `True`, `False` or `Unknown`.
-    pub status: String,
-    /// When `status` last changed.
-    pub last_transition_time: Option<Time>,
-    /// Why no node accepts the pod; stored for this condition only.
-    pub message: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-struct ContainerStatusView {
-    name: String,
-    restart_count: i32,
+    ready: bool,
+    ready_since: Option<Timestamp>,
+    restarts: i32,
+    sidecar_restarts: i32,
+    failed: Option<Box<Failed>>,
+    unscheduled: Option<Arc<str>>,
 }
 
 /// A malformed annotation, for a warning. One of a pod counts as absent.
@@ -87,8 +43,7 @@ pub enum MalformedAnnotation {
     Value {
         /// Its key.
         key: &'static str,
-        /// The first 64 characters of its value, which are stored and reported: an annotation may have up to
-        /// 256 KiB.
+        /// The first 64 characters of its value: an annotation may have up to 256 KiB.
         value: String,
     },
     /// Its key is in the group of this project, and unknown.
@@ -158,28 +113,23 @@ struct Annotations {
 /// How many characters of a malformed value are stored.
 const SHOWN: usize = 64;
 
-/// Whether a pod of this phase runs no more, and never will.
-fn has_ended(phase: &str) -> bool {
-    matches!(phase, "Succeeded" | "Failed")
-}
-
 impl PodView {
     /// The node it is assigned to.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
-        self.spec.node_name.as_deref().filter(|name| !name.is_empty())
+        self.node.as_deref()
     }
 
     /// Its phase, as the API server gives it.
     #[must_use]
     pub fn phase(&self) -> &str {
-        self.status.phase.as_deref().unwrap_or("Pending")
+        self.phase.as_deref().unwrap_or("Pending")
     }
 
     /// Whether it runs no more, and never will.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        has_ended(self.phase())
+        matches!(self.phase(), "Succeeded" | "Failed")
     }
 
     /// What decisions read of the pod. If no OrderedReplicaSet is its controller, `set` is empty.
@@ -193,18 +143,15 @@ impl PodView {
     #[must_use]
     pub fn read_in(&self, family: Family) -> (Pod, Vec<MalformedAnnotation>) {
         let Annotations { priority, cost, point, malformed } = self.annotations();
-        let phase = self.phase();
-        let ready = self.status.conditions.iter().flatten().find(|condition| condition.type_ == "Ready");
-        let ready = ready.filter(|condition| condition.status == "True");
         let facts = Facts {
             uid: self.metadata.uid.as_deref().unwrap_or_default().into(),
-            node: self.spec.node_name.clone().filter(|name| !name.is_empty()),
-            phase: Phase::of(phase),
-            ready: ready.is_some(),
-            ready_since: ready.and_then(|condition| timestamp(condition.last_transition_time.as_ref())),
+            node: self.node.clone(),
+            phase: Phase::of(self.phase()),
+            ready: self.ready,
+            ready_since: self.ready_since,
             created: timestamp(self.metadata.creation_timestamp.as_ref()),
-            restarts: most_restarts(self.status.container_statuses.iter().flatten()),
-            sidecar_restarts: self.sidecar_restarts(),
+            restarts: self.restarts,
+            sidecar_restarts: self.sidecar_restarts,
             priority,
             cost,
         };
@@ -216,37 +163,11 @@ impl PodView {
             terminating: self.metadata.deletion_timestamp.is_some(),
             ends: timestamp(self.metadata.deletion_timestamp.as_ref()),
             finished: self.has_ended(),
-            failed: self.has_ended().then(|| self.failed()).flatten().map(Box::new),
-            unscheduled: self.unscheduled(),
+            failed: self.failed.clone(),
+            unscheduled: self.unscheduled.clone(),
             point,
         };
         (pod, malformed)
-    }
-
-    /// The pod's failure. A pod that has succeeded should run, too: restart rules of its containers can end
-    /// it (KEP 5307). A kubelet that evicts a pod may write no condition, and one that refuses it no
-    /// container status; the API server's own time is the most reliable one, since the clocks of nodes
-    /// differ.
-    fn failed(&self) -> Option<Failed> {
-        let created = timestamp(self.metadata.creation_timestamp.as_ref())?;
-        let status = &self.status;
-        let conditions = status.conditions.iter().flatten();
-        let changed = conditions.filter_map(|condition| timestamp(condition.last_transition_time.as_ref()));
-        let changed = changed.chain(timestamp(status.start_time.as_ref())).max();
-        let at = timestamp(status.failed_at.as_ref()).or(changed).unwrap_or(created);
-        let word = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
-        let at = at.max(created);
-        let (mut reason, message) = (word(&status.reason), word(&status.message));
-        if self.phase() == "Succeeded" {
-            reason = Arc::from("its containers have ended");
-        }
-        Some(Failed { at, seen: at, reason, message })
-    }
-
-    fn unscheduled(&self) -> Option<Arc<str>> {
-        let mut conditions = self.status.conditions.iter().flatten();
-        let found = conditions.find(|one| one.type_ == SCHEDULED && one.status == "False")?;
-        Some(found.message.as_deref().unwrap_or_default().into())
     }
 
     /// Its annotations, each parsed once.
@@ -285,16 +206,6 @@ impl PodView {
     fn annotation(&self, key: &str) -> Option<&str> {
         self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }
-
-    fn sidecar_restarts(&self) -> i32 {
-        let sidecars = self.spec.init_containers.iter().flatten();
-        let sidecars: BTreeSet<&str> = sidecars
-            .filter(|container| container.restart_policy.as_deref() == Some("Always"))
-            .map(|container| container.name.as_str())
-            .collect();
-        let statuses = self.status.init_container_statuses.iter().flatten();
-        most_restarts(statuses.filter(|status| sidecars.contains(status.name.as_str())))
-    }
 }
 
 crate::served_as!(PodView, k8s_openapi::api::core::v1::Pod, metadata);
@@ -304,18 +215,8 @@ crate::served_as!(PodView, k8s_openapi::api::core::v1::Pod, metadata);
 pub struct NodeView {
     /// Its metadata, narrowed.
     pub metadata: ObjectMeta,
-    spec: NodeSpecView,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-struct NodeSpecView {
-    unschedulable: Option<bool>,
-    taints: Option<Vec<TaintView>>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-struct TaintView {
-    key: String,
+    unschedulable: bool,
+    taint_keys: BTreeSet<String>,
 }
 
 impl NodeView {
@@ -324,16 +225,16 @@ impl NodeView {
     pub fn facts(&self) -> NodeFacts {
         NodeFacts {
             labels: self.metadata.labels.clone().unwrap_or_default(),
-            unschedulable: self.spec.unschedulable == Some(true),
-            taint_keys: self.spec.taints.iter().flatten().map(|taint| taint.key.clone()).collect(),
+            unschedulable: self.unschedulable,
+            taint_keys: self.taint_keys.clone(),
         }
     }
 }
 
 crate::served_as!(NodeView, k8s_openapi::api::core::v1::Node, metadata);
 
-/// What decisions read of a set. Its template is without the `pod-template-hash` that `new_set` adds,
-/// so that it compares with the deployment's.
+/// What decisions read of a set. Its template is without the `pod-template-hash`, to compare it with the
+/// deployment's.
 #[must_use]
 pub fn set(set: &OrderedReplicaSet) -> Set {
     let metadata = &set.metadata;
@@ -375,10 +276,6 @@ fn side(text: &str) -> Option<PausePoint> {
         pause_point::AFTER => Some(PausePoint::After),
         _ => None,
     }
-}
-
-fn most_restarts<'a>(statuses: impl Iterator<Item = &'a ContainerStatusView>) -> i32 {
-    statuses.map(|status| status.restart_count).max().unwrap_or(0)
 }
 
 fn timestamp(time: Option<&Time>) -> Option<Timestamp> {

@@ -12,6 +12,7 @@ use kube::api::{Api, PostParams};
 use ordereddeployment_api::crds;
 use ordereddeployment_controller::DecisionLog;
 use ordereddeployment_kubernetes::Clock;
+use ordereddeployment_planner::{Decision, Snapshot};
 use ordereddeployment_sandbox::{self as sandbox, Collector, Commit, NodeSpec, Sandbox};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -111,7 +112,7 @@ impl LogWriter {
     /// Records the decisions of that instance.
     fn decision_log(&self, instance: u32) -> DecisionLog {
         let writer = self.clone();
-        DecisionLog::to(move |snapshot, decision| {
+        Some(Arc::new(move |snapshot: &Snapshot, decision: &Decision| {
             let before = writer.weight.fetch_add(snapshot.pods.len(), Ordering::Relaxed);
             // The panic of the controller is in the log.
             assert!(before <= MAX_PODS, "the controller makes decisions in an endless loop");
@@ -129,7 +130,7 @@ impl LogWriter {
                 );
                 log.decisions.push(decided);
             });
-        })
+        }))
     }
 }
 

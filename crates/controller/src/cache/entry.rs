@@ -28,8 +28,7 @@ pub(crate) trait Entry {
     fn is_terminating(&self) -> bool;
     /// A copy with a deletionTimestamp.
     fn terminating(&self) -> Self;
-    /// Shares data with another entry instead of a second copy: with an earlier version of
-    /// the same object, or one of the same owner.
+    /// Shares data with another entry instead of a second copy: of the same object, or owner.
     fn share(&mut self, other: &Self);
 }
 
@@ -90,8 +89,7 @@ impl Entry for PodEntry {
 /// A set of one of our deployments, or a ReplicaSet without a Deployment.
 #[derive(Clone, Debug)]
 pub(crate) struct SetEntry {
-    /// The object as the API server sent it, without its template and annotations: `set` has what is read of
-    /// them.
+    /// The object as the API server sent it, without its template and annotations, which `set` has.
     pub(crate) object: OrderedReplicaSet,
     /// The status of a ReplicaSet of `apps/v1`.
     pub(crate) plain_status: Option<Arc<Value>>,
@@ -106,8 +104,7 @@ pub(crate) struct SetEntry {
 }
 
 impl SetEntry {
-    /// `None` if no deployment of its family is its controller. A ReplicaSet of `apps/v1` without a
-    /// Deployment is its own owner.
+    /// `None` if no deployment of its family controls it. A ReplicaSet without a Deployment is its own owner.
     pub(crate) fn of(set: impl Into<SetObject>) -> Option<Self> {
         let set = set.into();
         let family = set.family();

@@ -38,8 +38,7 @@ impl<E: Entry> Fact<E> {
         }
     }
 
-    /// The result of a live read of that UID: the version, and the entry if it is ours; `None` if the object
-    /// is gone.
+    /// The result of a live read of that UID: the version, and the entry if it is ours.
     pub(crate) fn read(key: &NamespacedUid, found: Option<(u64, Option<E>)>) -> Self {
         match found {
             Some((_, Some(entry))) => Self::Is(Arc::new(entry)),
@@ -188,7 +187,7 @@ impl<E: Entry> Expectations<E> {
     /// was, and shows the object as it was, event by event.
     pub(crate) fn observe(&mut self, index: &Index<E>, now: Timestamp) -> bool {
         let mut expired = false;
-        let has_listed = std::mem::replace(&mut self.lists, index.lists()) != index.lists();
+        let has_listed = std::mem::replace(&mut self.lists, index.lists) != index.lists;
         self.known.retain(|key, (known, since)| {
             if known.is_observed(key, index) {
                 return false;
@@ -213,8 +212,7 @@ impl<E: Entry> Expectations<E> {
 
     /// Ends a live read that began with these dates. What the read found is valid from now on, even if the
     /// read was slow. Entries that only the expectations know, that had expired when the read began and that
-    /// the read did not find, are dropped. The read did not look for objects that the watch shows in another
-    /// state.
+    /// the read did not find, are dropped. It does not look for those that the watch shows.
     pub(crate) fn confirm(&mut self, before: &Dates, began: Timestamp, index: &Index<E>, now: Timestamp) {
         self.known.retain(|key, (known, since)| {
             if before.get(key) == Some(since) {

@@ -1,62 +1,41 @@
-//! The cache of the watches: pods and sets by their controller, nodes by name.
+//! The cache of the watches: pods and sets by their controller.
 //!
 //! Synchronous: events are applied one by one under a lock, and readers take the same lock. It does no I/O
-//! and makes no decisions. After a relist it compares: an object that is no longer listed is gone, and its
-//! owner is reconciled.
+//! and makes no decisions. An object that a relist does not show is gone, and its owner is reconciled.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use kube_runtime::watcher;
+use kube::ResourceExt;
+use kube_runtime::watcher::Event;
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
 use ordereddeployment_kubernetes::Named;
-use ordereddeployment_sorter::NodeFacts;
-use ordereddeployment_wire::{Family, NamespacedUid, NodeView, in_namespace};
+use ordereddeployment_wire::{Family, NamespacedUid, in_namespace};
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
 use crate::objects::single_set;
 
-/// How long a tombstone is kept: longer than an expectation waits for the watch, even if
-/// a slow live read found the object before.
+/// How long a tombstone is kept: longer than an expectation waits for the watch, after a slow live read.
 const TOMBSTONE_LIFETIME: SignedDuration = SignedDuration::from_secs(600);
 
 /// How many more deployments than twice those with sets may be marked.
 const ADOPTERS: usize = 1024;
 
-/// An event of a watch, as an [`Index`] reads it.
+/// An object that a watch shows, as an [`Index`] reads it.
 #[derive(Debug)]
-pub(crate) enum WatchEvent<E> {
-    /// A list begins.
-    Begin,
-    /// A listed object; without an entry, none of our objects controls it.
-    Listed { key: NamespacedUid, version: u64, entry: Option<E> },
-    /// The list is complete.
-    End,
-    /// An object was created or changed; without an entry, none of our objects controls it.
-    Applied { key: NamespacedUid, version: u64, entry: Option<E> },
-    /// An object was deleted.
-    Deleted(NamespacedUid),
+pub(crate) struct Seen<E> {
+    pub(crate) key: NamespacedUid,
+    pub(crate) version: u64,
+    /// `None`: none of our objects controls it.
+    pub(crate) entry: Option<E>,
 }
 
-impl<E> WatchEvent<E> {
-    pub(crate) fn of<K>(event: watcher::Event<K>, entry: impl FnOnce(K) -> Option<E>) -> Self
-    where
-        K: kube::ResourceExt,
-    {
-        let key = |object: &K| NamespacedUid::of(object.meta());
-        match event {
-            watcher::Event::Init => Self::Begin,
-            watcher::Event::InitApply(object) => {
-                Self::Listed { key: key(&object), version: version_of(&object), entry: entry(object) }
-            }
-            watcher::Event::InitDone => Self::End,
-            watcher::Event::Delete(object) => Self::Deleted(key(&object)),
-            watcher::Event::Apply(object) => {
-                Self::Applied { key: key(&object), version: version_of(&object), entry: entry(object) }
-            }
-        }
+impl<E> Seen<E> {
+    pub(crate) fn of<K: ResourceExt>(object: K, entry: impl FnOnce(K) -> Option<E>) -> Self {
+        let (key, version) = (NamespacedUid::of(object.meta()), version_of(&object));
+        Self { key, version, entry: entry(object) }
     }
 }
 
@@ -71,10 +50,10 @@ pub(crate) struct Index<E> {
     /// When each was added, and how many there had been before.
     tombstone_times: VecDeque<(Timestamp, u64, NamespacedUid)>,
     listing: Option<Listing<E>>,
-    /// How many lists were completed.
-    lists: u64,
+    /// How many lists were completed. After one, the watch shows nothing older than the list.
+    pub(crate) lists: u64,
     /// How many tombstones there have been.
-    gone: u64,
+    pub(crate) gone: u64,
     /// Objects that the watch showed for the first time since [`Self::take_added`], by owner.
     added: BTreeMap<NamespacedUid, BTreeSet<NamespacedUid>>,
 }
@@ -105,12 +84,12 @@ impl<E> Default for Index<E> {
 
 impl<E: Entry> Index<E> {
     /// Applies an event. Returns the owners of the objects that changed.
-    pub(crate) fn apply(&mut self, event: WatchEvent<E>, now: Timestamp) -> BTreeSet<NamespacedUid> {
+    pub(crate) fn apply(&mut self, event: Event<Seen<E>>, now: Timestamp) -> BTreeSet<NamespacedUid> {
         match event {
-            WatchEvent::Begin => {
+            Event::Init => {
                 self.listing = Some(Listing { listed: BTreeMap::new(), first: BTreeMap::new() });
             }
-            WatchEvent::Listed { key, version, entry } => {
+            Event::InitApply(Seen { key, version, entry }) => {
                 let Some(listing) = &mut self.listing else { return BTreeSet::new() };
                 let known = self.entries.get(&key);
                 let is_known = known.is_some();
@@ -127,8 +106,8 @@ impl<E: Entry> Index<E> {
                     listing.listed.insert(key, (version, entry));
                 }
             }
-            WatchEvent::End => return self.swap(now),
-            WatchEvent::Applied { key, version, entry } => {
+            Event::InitDone => return self.swap(now),
+            Event::Apply(Seen { key, version, entry }) => {
                 let (removed, was_added) = self.remove(&key);
                 let mut owners: BTreeSet<_> = removed.iter().map(|old| old.owner().clone()).collect();
                 match entry {
@@ -148,7 +127,7 @@ impl<E: Entry> Index<E> {
                 }
                 return owners;
             }
-            WatchEvent::Deleted(key) => {
+            Event::Delete(Seen { key, .. }) => {
                 let (removed, _) = self.remove(&key);
                 self.leaves(key, removed.is_some(), u64::MAX, now);
                 return removed.iter().map(|old| old.owner().clone()).collect();
@@ -166,8 +145,7 @@ impl<E: Entry> Index<E> {
         self.by_owner.get(owner).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// The objects of this owner that the watch showed for the first time since the last call, as it shows
-    /// them now.
+    /// The objects of this owner that the watch showed for the first time since the last call.
     pub(crate) fn take_added(&mut self, owner: &NamespacedUid) -> Vec<Arc<E>> {
         let added = self.added.remove(owner).unwrap_or_default();
         added.iter().filter_map(|key| self.get(key)).filter(|entry| entry.owner() == owner).cloned().collect()
@@ -178,29 +156,18 @@ impl<E: Entry> Index<E> {
         self.tombstones.get(key).filter(|(_, before)| *before < first).map(|(version, _)| *version)
     }
 
-    /// How many tombstones there have been.
-    pub(crate) fn gone(&self) -> u64 {
-        self.gone
-    }
-
-    /// Replaces a cached entry with a live read of an older version, and drops the tombstone: the API server
-    /// went back in time.
+    /// Replaces a cached entry with a live read of an older version, and drops the tombstone.
     pub(crate) fn rewind(&mut self, entry: E, now: Timestamp) {
         self.tombstones.remove(entry.key());
         if self.entries.contains_key(entry.key()) {
             let (key, version) = (entry.key().clone(), entry.version());
-            self.apply(WatchEvent::Applied { key, version, entry: Some(entry) }, now);
+            self.apply(Event::Apply(Seen { key, version, entry: Some(entry) }), now);
         }
     }
 
     /// The version at which the watch showed that this object is gone; the largest number for a deletion.
     pub(crate) fn tombstone(&self, key: &NamespacedUid) -> Option<u64> {
         self.tombstones.get(key).map(|(version, _)| *version)
-    }
-
-    /// How many lists were completed. After one, the watch shows nothing older than the list.
-    pub(crate) fn lists(&self) -> u64 {
-        self.lists
     }
 
     fn swap(&mut self, now: Timestamp) -> BTreeSet<NamespacedUid> {
@@ -239,8 +206,7 @@ impl<E: Entry> Index<E> {
         self.entries.insert(entry.key().clone(), entry);
     }
 
-    /// Removes the entry. Returns it, and whether the watch has shown it for the first time since
-    /// [`Self::take_added`].
+    /// Removes the entry. Returns it, and whether it was added since [`Self::take_added`].
     fn remove(&mut self, key: &NamespacedUid) -> (Option<Arc<E>>, bool) {
         let Some(entry) = self.entries.remove(key) else { return (None, false) };
         // A standby takes no additions: without this they would grow with every pod that it ever saw.
@@ -255,8 +221,7 @@ impl<E: Entry> Index<E> {
         (Some(entry), was_added)
     }
 
-    /// Adds a tombstone for an object that is deleted or no longer ours. An object that was never ours gets
-    /// none.
+    /// Adds a tombstone for an object that is deleted or no longer ours. One that never was gets none.
     fn leaves(&mut self, key: NamespacedUid, was_ours: bool, version: u64, now: Timestamp) {
         if was_ours || self.tombstones.contains_key(&key) {
             self.add_tombstone(key, version, now);
@@ -286,18 +251,16 @@ impl<E: Entry> Index<E> {
 pub(crate) struct Cache {
     family: Family,
     /// The ReplicaSets without a Deployment, by the name under which they are reconciled.
-    singles: BTreeMap<Named, NamespacedUid>,
+    pub(crate) singles: BTreeMap<Named, NamespacedUid>,
     pub(crate) pods: Index<PodEntry>,
     pub(crate) sets: Index<SetEntry>,
-    nodes: BTreeMap<Arc<str>, NodeFacts>,
-    listed_nodes: Option<BTreeMap<Arc<str>, NodeFacts>>,
     /// Deployments whose selector matches an orphan: a live read adopts it.
     adopters: BTreeSet<NamespacedUid>,
     /// The labels of orphaned pods: a set that appears later may select them. For OrderedReplicaSets only
     /// pods with a hash: the selector of each of them requires it.
     orphans: BTreeMap<NamespacedUid, BTreeMap<String, String>>,
-    /// How many lists were completed. Events between two lists can be missed.
-    lists: u64,
+    /// How many lists were completed, of deployments, sets and pods. Events between two lists can be missed.
+    pub(crate) lists: u64,
 }
 
 impl Cache {
@@ -310,36 +273,26 @@ impl Cache {
         self.sets.get(self.singles.get(named)?)
     }
 
-    /// The names under which ReplicaSets without a Deployment are reconciled.
-    pub(crate) fn single_names(&self) -> impl Iterator<Item = &Named> {
-        self.singles.keys()
-    }
-
-    /// All ReplicaSets without a Deployment.
-    pub(crate) fn singles(&self) -> impl Iterator<Item = &NamespacedUid> {
-        self.singles.values()
-    }
-
     /// Applies an event of a pod. Returns the deployments to reconcile.
-    pub(crate) fn apply_pod(&mut self, event: WatchEvent<PodEntry>, now: Timestamp) -> BTreeSet<Named> {
-        self.lists += u64::from(matches!(event, WatchEvent::End));
+    pub(crate) fn apply_pod(&mut self, event: Event<Seen<PodEntry>>, now: Timestamp) -> BTreeSet<Named> {
+        self.lists += u64::from(matches!(event, Event::InitDone));
         match &event {
-            WatchEvent::Begin => self.orphans.clear(),
-            WatchEvent::Applied { key, .. } | WatchEvent::Deleted(key) => _ = self.orphans.remove(key),
-            WatchEvent::Listed { .. } | WatchEvent::End => {}
+            Event::Init => self.orphans.clear(),
+            Event::Apply(Seen { key, .. }) | Event::Delete(Seen { key, .. }) => _ = self.orphans.remove(key),
+            Event::InitApply(_) | Event::InitDone => {}
         }
         let sets = self.pods.apply(event, now);
         sets.iter().filter_map(|key| self.sets.get(key)).map(|set| deployment_of(set)).collect()
     }
 
     /// Applies an event of a set. Returns the deployments to reconcile.
-    pub(crate) fn apply_set(&mut self, event: WatchEvent<SetEntry>, now: Timestamp) -> BTreeSet<Named> {
-        self.lists += u64::from(matches!(event, WatchEvent::End));
+    pub(crate) fn apply_set(&mut self, event: Event<Seen<SetEntry>>, now: Timestamp) -> BTreeSet<Named> {
+        self.lists += u64::from(matches!(event, Event::InitDone));
         let changed = match &event {
-            WatchEvent::Applied { key, .. } | WatchEvent::Deleted(key) => Some(key.clone()),
-            WatchEvent::Begin | WatchEvent::Listed { .. } | WatchEvent::End => None,
+            Event::Apply(Seen { key, .. }) | Event::Delete(Seen { key, .. }) => Some(key.clone()),
+            Event::Init | Event::InitApply(_) | Event::InitDone => None,
         };
-        let is_in_list = matches!(event, WatchEvent::Begin | WatchEvent::Listed { .. });
+        let is_in_list = matches!(event, Event::Init | Event::InitApply(_));
         // The name of the deployment of a deleted set is known only before the event is applied.
         let known: Vec<_> = match &changed {
             Some(key) => self.sets.get(key).into_iter().collect(),
@@ -348,7 +301,7 @@ impl Cache {
         };
         let mut names: BTreeMap<NamespacedUid, Named> =
             known.into_iter().map(|set| (set.owner().clone(), deployment_of(set))).collect();
-        if let WatchEvent::Applied { key, entry: Some(set), .. } = &event {
+        if let Event::Apply(Seen { key, entry: Some(set), .. }) = &event {
             // Pods that were orphaned before the watch showed this set.
             let has_orphan = !set.is_terminating() && self.has_orphan_of(&set.object);
             // Pods that were created for the former owner: the new one reads them live.
@@ -387,27 +340,6 @@ impl Cache {
         match changed {
             Some(key) => self.sets.get(key).into_iter().for_each(|set| add(set)),
             None => self.sets.entries.values().for_each(|set| add(set)),
-        }
-    }
-
-    /// Applies an event of a node. Nodes change only the order of the next decision: no deployment is
-    /// reconciled.
-    pub(crate) fn apply_node(&mut self, event: watcher::Event<NodeView>) {
-        let named = |node: &NodeView| Arc::<str>::from(node.metadata.name.as_deref().unwrap_or_default());
-        match event {
-            watcher::Event::Init => self.listed_nodes = Some(BTreeMap::new()),
-            watcher::Event::InitApply(node) => {
-                if let Some(listed) = &mut self.listed_nodes {
-                    listed.insert(named(&node), node.facts());
-                }
-            }
-            watcher::Event::InitDone => self.nodes = self.listed_nodes.take().unwrap_or_default(),
-            watcher::Event::Apply(node) => {
-                self.nodes.insert(named(&node), node.facts());
-            }
-            watcher::Event::Delete(node) => {
-                self.nodes.remove(&named(&node));
-            }
         }
     }
 
@@ -453,19 +385,6 @@ impl Cache {
     pub(crate) fn may_adopt(&mut self, deployment: &NamespacedUid) -> bool {
         self.adopters.remove(deployment)
     }
-
-    /// Counts a completed list of OrderedDeployments.
-    pub(crate) fn count_list(&mut self) {
-        self.lists += 1;
-    }
-
-    pub(crate) fn lists(&self) -> u64 {
-        self.lists
-    }
-
-    pub(crate) fn node(&self, name: &str) -> Option<&NodeFacts> {
-        self.nodes.get(name)
-    }
 }
 
 fn deployment_of(set: &SetEntry) -> Named {
@@ -474,27 +393,14 @@ fn deployment_of(set: &SetEntry) -> Named {
 
 #[cfg(test)]
 mod tests {
-    use ordereddeployment_api::Template;
+    use ordereddeployment_api::{OrderedReplicaSet, Template};
     use serde_json::json;
 
     use super::{
-        BTreeSet, Cache, Index, Named, NamespacedUid, POD_TEMPLATE_HASH, PodEntry, SetEntry,
-        TOMBSTONE_LIFETIME, Timestamp, WatchEvent,
+        BTreeSet, Cache, Event, Index, Named, NamespacedUid, POD_TEMPLATE_HASH, PodEntry, Seen, SetEntry,
+        TOMBSTONE_LIFETIME,
     };
-    use crate::cache::entry::Entry;
-    use crate::testing::{key, pod, pod_of};
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
-    fn applied(entry: PodEntry) -> WatchEvent<PodEntry> {
-        WatchEvent::Applied { key: entry.key().clone(), version: entry.version(), entry: Some(entry) }
-    }
-
-    fn listed(entry: PodEntry) -> WatchEvent<PodEntry> {
-        WatchEvent::Listed { key: entry.key().clone(), version: entry.version(), entry: Some(entry) }
-    }
+    use crate::testing::{at, away, gone, key, listed, pod, pod_of, shown};
 
     fn owners(uids: &[&str]) -> BTreeSet<NamespacedUid> {
         uids.iter().map(|uid| key(uid)).collect()
@@ -504,12 +410,12 @@ mod tests {
     fn a_relist_keeps_tombstones_of_deleted_and_released_pods_and_returns_their_owners() {
         let mut index = Index::default();
         for entry in [pod_of("s1", "a", 1), pod_of("s1", "b", 2), pod_of("s2", "c", 3)] {
-            index.apply(applied(entry), at(0));
+            index.apply(shown(entry), at(0));
         }
-        assert!(index.apply(WatchEvent::Begin, at(1)).is_empty());
+        assert!(index.apply(Event::Init, at(1)).is_empty());
         index.apply(listed(pod_of("s1", "a", 1)), at(1));
-        index.apply(WatchEvent::Listed { key: key("c"), version: 7, entry: None }, at(1));
-        assert_eq!(index.apply(WatchEvent::End, at(1)), owners(&["s1", "s2"]));
+        index.apply(Event::InitApply(Seen { key: key("c"), version: 7, entry: None }), at(1));
+        assert_eq!(index.apply(Event::InitDone, at(1)), owners(&["s1", "s2"]));
         assert!(index.get(&key("a")).is_some() && index.get(&key("b")).is_none());
         assert_eq!((index.tombstone(&key("b")), index.tombstone(&key("c"))), (Some(u64::MAX), Some(7)));
         assert_eq!(index.of_owner(&key("s2")).count(), 0);
@@ -518,20 +424,20 @@ mod tests {
     #[test]
     fn a_list_returns_the_owners_of_objects_that_are_seen_for_the_first_time() {
         let mut index = Index::default();
-        index.apply(applied(pod_of("s1", "a", 1)), at(0));
+        index.apply(shown(pod_of("s1", "a", 1)), at(0));
         for expected in [owners(&["s2"]), owners(&[])] {
-            index.apply(WatchEvent::Begin, at(1));
+            index.apply(Event::Init, at(1));
             index.apply(listed(pod_of("s1", "a", 1)), at(1));
             index.apply(listed(pod_of("s2", "b", 2)), at(1));
-            assert_eq!(index.apply(WatchEvent::End, at(1)), expected);
+            assert_eq!(index.apply(Event::InitDone, at(1)), expected);
         }
     }
 
     #[test]
     fn the_cache_serves_the_old_list_until_the_new_one_is_complete() {
         let mut index = Index::default();
-        index.apply(applied(pod("a", 1)), at(0));
-        index.apply(WatchEvent::Begin, at(1));
+        index.apply(shown(pod("a", 1)), at(0));
+        index.apply(Event::Init, at(1));
         index.apply(listed(pod("b", 2)), at(1));
         assert!(index.get(&key("a")).is_some() && index.get(&key("b")).is_none());
     }
@@ -539,14 +445,13 @@ mod tests {
     #[test]
     fn a_pod_with_a_new_owner_returns_both_owners_and_a_released_pod_has_a_tombstone() {
         let mut index = Index::default();
-        index.apply(applied(pod_of("s1", "a", 1)), at(0));
-        assert_eq!(index.apply(applied(pod_of("s2", "a", 2)), at(0)), owners(&["s1", "s2"]));
-        let away = WatchEvent::Applied { key: key("a"), version: 3, entry: None };
-        assert_eq!(index.apply(away, at(0)), owners(&["s2"]));
+        index.apply(shown(pod_of("s1", "a", 1)), at(0));
+        assert_eq!(index.apply(shown(pod_of("s2", "a", 2)), at(0)), owners(&["s1", "s2"]));
+        assert_eq!(index.apply(away("a", 3), at(0)), owners(&["s2"]));
         assert_eq!(index.tombstone(&key("a")), Some(3));
-        index.apply(WatchEvent::Applied { key: key("a"), version: 4, entry: None }, at(0));
+        index.apply(away("a", 4), at(0));
         assert_eq!(index.tombstone(&key("a")), Some(4));
-        index.apply(applied(pod_of("s1", "a", 5)), at(0));
+        index.apply(shown(pod_of("s1", "a", 5)), at(0));
         assert_eq!(index.tombstone(&key("a")), None);
     }
 
@@ -555,10 +460,10 @@ mod tests {
         let mut index = Index::default();
         for number in 0..100 {
             let uid = number.to_string();
-            index.apply(applied(pod_of("none", &uid, 1)), at(0));
-            index.apply(applied(pod_of("s1", &uid, 2)), at(0));
+            index.apply(shown(pod_of("none", &uid, 1)), at(0));
+            index.apply(shown(pod_of("s1", &uid, 2)), at(0));
             if number < 99 {
-                index.apply(WatchEvent::Deleted(key(&uid)), at(0));
+                index.apply(gone(&uid), at(0));
             }
         }
         assert_eq!(index.added.values().map(BTreeSet::len).sum::<usize>(), 1);
@@ -568,10 +473,7 @@ mod tests {
     #[test]
     fn deployments_that_do_not_exist_are_marked_in_bounds() {
         let mut cache = Cache::default();
-        cache.apply_set(
-            WatchEvent::Applied { key: key("s1"), version: 1, entry: Some(set("s1", "web", 1)) },
-            at(0),
-        );
+        cache.apply_set(shown(set("s1", "web", 1)), at(0));
         cache.let_adopt(key("web-uid"));
         for number in 0..10 * super::ADOPTERS {
             cache.let_adopt(key(&number.to_string()));
@@ -583,9 +485,8 @@ mod tests {
     #[test]
     fn pods_of_other_controllers_get_no_tombstone() {
         let mut index = Index::<PodEntry>::default();
-        let foreign = WatchEvent::Applied { key: key("x"), version: 1, entry: None };
-        assert_eq!(index.apply(foreign, at(0)), owners(&[]));
-        assert_eq!(index.apply(WatchEvent::Deleted(key("x")), at(0)), owners(&[]));
+        assert_eq!(index.apply(away("x", 1), at(0)), owners(&[]));
+        assert_eq!(index.apply(gone("x"), at(0)), owners(&[]));
         assert_eq!(index.tombstone(&key("x")), None);
     }
 
@@ -593,27 +494,24 @@ mod tests {
     fn tombstones_expire() {
         let mut index = Index::default();
         for (uid, second) in [("a", 0), ("b", 1), ("c", TOMBSTONE_LIFETIME.as_secs() + 2)] {
-            index.apply(applied(pod(uid, 1)), at(second));
-            index.apply(WatchEvent::Deleted(key(uid)), at(second));
+            index.apply(shown(pod(uid, 1)), at(second));
+            index.apply(gone(uid), at(second));
         }
         assert_eq!((index.tombstone(&key("a")), index.tombstone(&key("b"))), (None, None));
         assert_eq!(index.tombstone(&key("c")), Some(u64::MAX));
     }
 
     fn set(uid: &str, deployment: &str, version: u64) -> SetEntry {
-        let object: serde_json::Result<ordereddeployment_api::OrderedReplicaSet> =
-            serde_json::from_value(json!({
-                "metadata": {
-                    "name": format!("{deployment}-{uid}"), "namespace": "shop", "uid": uid,
-                    "resourceVersion": version.to_string(),
-                    "ownerReferences": [{"apiVersion": "ordereddeployment.io/v1alpha1",
-                    "kind": "OrderedDeployment",
-                                         "name": deployment, "uid": format!("{deployment}-uid"),
-                                         "controller": true}],
-                },
-                "spec": {"selector": {}, "template": {}},
-            }));
-        SetEntry::of(object.unwrap()).unwrap()
+        let owner = json!({
+            "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+            "name": deployment, "uid": format!("{deployment}-uid"), "controller": true,
+        });
+        let metadata = json!({
+            "name": format!("{deployment}-{uid}"), "namespace": "shop", "uid": uid,
+            "resourceVersion": version.to_string(), "ownerReferences": [owner],
+        });
+        let object = json!({"metadata": metadata, "spec": {"selector": {}, "template": {}}});
+        SetEntry::of(serde_json::from_value::<OrderedReplicaSet>(object).unwrap()).unwrap()
     }
 
     /// A set with a template of 20 KB.
@@ -630,26 +528,13 @@ mod tests {
 
     #[test]
     fn a_revision_is_stored_as_its_difference_from_the_first_one_seen() {
-        let of = |number| {
-            let entry = revision(number);
-            (entry.key().clone(), entry.version(), Some(entry))
-        };
-        let listed = |number| {
-            let (key, version, entry) = of(number);
-            WatchEvent::Listed { key, version, entry }
-        };
         let mut index = Index::default();
-        let (last, version, entry) = of(4);
-        for event in [
-            WatchEvent::Begin,
-            listed(1),
-            listed(2),
-            listed(3),
-            WatchEvent::End,
-            WatchEvent::Applied { key: last, version, entry },
-        ] {
-            index.apply(event, at(0));
+        index.apply(Event::Init, at(0));
+        for number in 1..=3 {
+            index.apply(listed(revision(number)), at(0));
         }
+        index.apply(Event::InitDone, at(0));
+        index.apply(shown(revision(4)), at(0));
         let bytes: Vec<usize> =
             index.of_owner(&key("web-uid")).map(|entry| entry.set.template.own_bytes()).collect();
         assert!(bytes[0] > 1000, "{bytes:?}");
@@ -663,8 +548,7 @@ mod tests {
         let mut selects = set("s1", "web", 1);
         let wanted = std::collections::BTreeMap::from([("app".to_owned(), "web".to_owned())]);
         selects.object.spec.selector.match_labels = Some(wanted.clone());
-        let shown = WatchEvent::Applied { key: key("s1"), version: 1, entry: Some(selects) };
-        cache.apply_set(shown, at(0));
+        cache.apply_set(shown(selects), at(0));
         assert!(cache.apply_orphan(&NamespacedUid::new("other", "p"), &wanted).is_empty());
         assert!(cache.apply_orphan(&key("p"), &[("app".to_owned(), "x".to_owned())].into()).is_empty());
         assert!(!cache.may_adopt(&key("web-uid")));
@@ -677,14 +561,11 @@ mod tests {
     #[test]
     fn a_set_with_another_owner_is_read_live_by_it() {
         let mut cache = Cache::default();
-        let shown = |deployment| {
-            let entry = set("s1", deployment, 1);
-            WatchEvent::Applied { key: key("s1"), version: 1, entry: Some(entry) }
-        };
-        cache.apply_set(shown("web"), at(0));
-        cache.apply_set(shown("web"), at(0));
+        for _ in 0..2 {
+            cache.apply_set(shown(set("s1", "web", 1)), at(0));
+        }
         assert!(!cache.may_adopt(&key("web-uid")));
-        cache.apply_set(shown("api"), at(0));
+        cache.apply_set(shown(set("s1", "api", 1)), at(0));
         assert!(cache.may_adopt(&key("api-uid")) && !cache.may_adopt(&key("web-uid")));
     }
 
@@ -697,7 +578,7 @@ mod tests {
             let mut selects = set("s1", "web", 1);
             selects.object.spec.selector.match_labels = Some(wanted.clone());
             change(&mut selects);
-            cache.apply_set(WatchEvent::Applied { key: key("s1"), version: 1, entry: Some(selects) }, at(0));
+            cache.apply_set(shown(selects), at(0));
             cache.may_adopt(&key("web-uid"))
         };
         assert!(see(|_| ()));
@@ -709,13 +590,12 @@ mod tests {
     fn events_of_pods_and_sets_return_their_deployment_also_on_deletion() {
         let mut cache = Cache::default();
         let web = BTreeSet::from([Named { namespace: "shop".into(), name: "web".into() }]);
-        assert!(cache.apply_pod(applied(pod_of("s1", "a", 1)), at(0)).is_empty());
-        let shown = WatchEvent::Applied { key: key("s1"), version: 1, entry: Some(set("s1", "web", 1)) };
-        assert_eq!(cache.apply_set(shown, at(0)), web);
-        assert_eq!(cache.apply_pod(applied(pod_of("s1", "a", 2)), at(0)), web);
-        assert_eq!(cache.apply_pod(WatchEvent::Deleted(key("a")), at(0)), web);
-        cache.apply_set(WatchEvent::Begin, at(0));
-        assert_eq!(cache.apply_set(WatchEvent::End, at(0)), web);
-        assert_eq!(cache.lists(), 1);
+        assert!(cache.apply_pod(shown(pod_of("s1", "a", 1)), at(0)).is_empty());
+        assert_eq!(cache.apply_set(shown(set("s1", "web", 1)), at(0)), web);
+        assert_eq!(cache.apply_pod(shown(pod_of("s1", "a", 2)), at(0)), web);
+        assert_eq!(cache.apply_pod(gone("a"), at(0)), web);
+        cache.apply_set(Event::Init, at(0));
+        assert_eq!(cache.apply_set(Event::InitDone, at(0)), web);
+        assert_eq!(cache.lists, 1);
     }
 }

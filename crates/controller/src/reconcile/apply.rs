@@ -5,13 +5,11 @@
 //! Many creates are split: after some of them the deletes go, which do not depend on the others, and the next
 //! decision makes more. Otherwise no old pod goes while hundreds of new ones are created.
 //!
-//! An act is one batch: between its parts the controller checks that the decision is still valid. Nothing is
-//! decided here.
+//! An act is one batch: between its parts the controller checks that the decision is still valid.
 
 mod creates;
 mod deletes;
 mod recount;
-mod refusals;
 mod sets;
 
 use std::sync::Arc;
@@ -37,8 +35,7 @@ const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
 const MOST: usize = 1000;
 
 /// The most pods and sets that are created before the object is read live again. Its watch can be dead for
-/// minutes, and the garbage collector deletes what is created for a deleted object, which looks like a reason
-/// to create more.
+/// minutes, and the garbage collector deletes what is created for a deleted object, and more are created.
 const UNREAD: usize = 100;
 
 /// The most deletes between two checks of the object: a webhook may be slow for each of them.
@@ -76,7 +73,7 @@ impl Reconciler<'_> {
         }
         self.publish(&act.events);
         self.state.reporting.known_points.clone_from(&act.points);
-        if self.state.live.is_asked() {
+        if self.state.live.due.is_some() {
             return Err(Interrupt::DecideAgain);
         }
         let batches = |create: &Create| Batches::of(create.count.min(MOST), next);
@@ -124,7 +121,7 @@ impl Reconciler<'_> {
             }
         }
         interrupt.map_or(Ok(()), Err)?;
-        if self.state.live.is_asked() { Err(Interrupt::DecideAgain) } else { Ok(()) }
+        if self.state.live.due.is_some() { Err(Interrupt::DecideAgain) } else { Ok(()) }
     }
 
     async fn create_pods(
@@ -223,7 +220,7 @@ impl Reconciler<'_> {
             let shown = cache.sets.get(entry.key()).filter(|shown| shown.version() > entry.version());
             shown.is_some_and(|shown| shown.set.replicas != entry.set.replicas)
         };
-        !self.ctx.kinds.owns_sets() && self.observation.sets.iter().any(resized)
+        !self.ctx.owns_sets && self.observation.sets.iter().any(resized)
     }
 
     /// Whether the watch shows by now that the set is being deleted, or gone: then its pods go too. If it has
@@ -238,8 +235,7 @@ impl Reconciler<'_> {
         if leaves || is_gone { Err(Interrupt::DecideAgain) } else { Ok(()) }
     }
 
-    /// [`Self::check_still_wanted`], and whether the watch shows these pods, which are to be deleted, as they
-    /// were at the decision.
+    /// [`Self::check_still_wanted`], and whether the watch shows these pods as they were at the decision.
     fn check_targets<'t>(
         &mut self,
         mut targets: impl Iterator<Item = &'t Target>,
@@ -269,8 +265,7 @@ impl Reconciler<'_> {
         Err(Interrupt::DecideAgain)
     }
 
-    /// Removes the sizes of the sets from an act if they may lag and were written less than
-    /// [`PUBLISH_INTERVAL`] ago.
+    /// Removes the sizes of the sets from an act if they may lag and were written a moment ago.
     pub(crate) fn defer_sizes(&mut self, mut act: Act) -> Act {
         let now = Instant::now();
         self.state.reporting.publishes_at = None;

@@ -21,7 +21,7 @@ use crate::cache::expectations::Fact;
 use crate::error::Error;
 use crate::reconcile::live::set_fact;
 use crate::reconcile::reconciler::Reconciler;
-use crate::reconcile::state::claims::Unclaimed;
+use crate::reconcile::state::Unclaimed;
 
 /// The result of one adoption or release.
 #[derive(Debug)]
@@ -42,16 +42,15 @@ enum Failed {
 }
 
 impl Reconciler<'_> {
-    /// Whether the deployment may adopt this set if its selector matches. ReplicaSets are adopted by the
-    /// Deployment controller.
+    /// Whether the deployment may adopt this set if its selector matches. ReplicaSets are its controller's.
     pub(crate) fn may_adopt(&self, metadata: &ObjectMeta) -> bool {
-        self.ctx.kinds.owns_sets() && is_orphan(metadata) && self.claims()
+        self.ctx.owns_sets && is_orphan(metadata) && self.claims()
     }
 
     /// Whether the deployment adopts at all: not while it is handed back, and not with an invalid spec.
     fn claims(&self) -> bool {
         let deployment = &self.state.deployment;
-        !self.ctx.kinds.owns_sets() || (!is_handed_back(deployment) && validate(&deployment.spec).is_empty())
+        !self.ctx.owns_sets || (!is_handed_back(deployment) && validate(&deployment.spec).is_empty())
     }
 
     /// Adopts a set. It was listed by the deployment's selector, before the deployment was read.
@@ -105,7 +104,7 @@ impl Reconciler<'_> {
 
     /// Releases sets whose own labels no longer match the deployment's selector. Their pods stay with them.
     async fn release_sets(&mut self) -> Result<bool, Error> {
-        if !self.ctx.kinds.owns_sets() || !validate(&self.state.deployment.spec).is_empty() {
+        if !self.ctx.owns_sets || !validate(&self.state.deployment.spec).is_empty() {
             // The Deployment controller releases ReplicaSets. An invalid spec changes nothing.
             return Ok(false);
         }
@@ -140,8 +139,7 @@ impl Reconciler<'_> {
         Ok(has_learned)
     }
 
-    /// Releases pods whose labels no longer match their set: a user took them out, for instance to debug
-    /// them.
+    /// Releases pods whose labels no longer match their set: a user took them out.
     async fn release_pods(&mut self) -> Result<bool, Error> {
         let mut has_learned = false;
         for entry in self.observation.pods.clone() {
@@ -180,8 +178,7 @@ impl Reconciler<'_> {
     }
 
     /// Records the result of an adoption or release. An object that another client changed meanwhile is read
-    /// again at once, the first time in a reconciliation; after any other failure nothing changes until the
-    /// next attempt.
+    /// again at once, the first time in a reconciliation; after other failures nothing changes.
     pub(crate) fn record_claim<T>(&mut self, claim: Option<Claim<T>>) -> Option<T> {
         let Claim { verb, kind, name, set, outcome } = claim?;
         let message = match outcome {

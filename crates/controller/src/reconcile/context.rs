@@ -1,28 +1,28 @@
 //! What all reconciliations of one controller share.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::ResourceExt;
-use kube_runtime::reflector::{ObjectRef, Store};
+use kube_runtime::reflector::store::Writer;
+use kube_runtime::reflector::{self, ObjectRef, Store};
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_kubernetes::{
     Clock, Decoded, EventRecorder, LiveLister, LiveLists, Named, Names, live_lists,
 };
-use ordereddeployment_wire::{Family, NamespacedUid};
+use ordereddeployment_planner::{Decision, Snapshot};
+use ordereddeployment_wire::{Family, NamespacedUid, NodeView, PodView};
+use parking_lot::{Mutex, MutexGuard};
 
+use crate::Metrics;
 use crate::cache::index::Cache;
 use crate::node_rules::NodeRules;
 use crate::objects::{Objects, SetObject, as_deployment, single_set};
-use crate::reconcile::kinds::Kinds;
 use crate::reconcile::reports::Reports;
 use crate::reconcile::state::ObjectState;
-use crate::{DecisionLog, Metrics};
-use ordereddeployment_wire::PodView;
 
-/// How many own writes of an object are remembered: several can be on their way in the watch at the same
-/// time.
+/// How many own writes of an object are remembered: several can be on their way.
 const OWN_WRITES: usize = 8;
 
 /// The own writes of one object.
@@ -30,8 +30,7 @@ const OWN_WRITES: usize = 8;
 struct OwnWrites {
     /// The versions of the last ones, the newest at the end.
     versions: VecDeque<String>,
-    /// The versions that the watch has shown since a write was sent whose response has not arrived. One of
-    /// them can be that of the write.
+    /// The versions that the watch has shown since a write without a response. One can be that of the write.
     shown: Option<Vec<String>>,
 }
 
@@ -45,7 +44,7 @@ impl OwnWrite<'_> {
     /// Ends the write with its response, if it was accepted. Returns whether the watch has shown another
     /// version meanwhile, for which no reconciliation was requested.
     pub(crate) fn end(self, stored: Option<&OrderedDeployment>) -> bool {
-        let mut written = self.ctx.written();
+        let mut written = self.ctx.written.lock();
         let own = written.entry(self.key.clone()).or_default();
         if let Some(version) = stored.and_then(ResourceExt::resource_version) {
             if own.versions.len() == OWN_WRITES {
@@ -60,7 +59,7 @@ impl OwnWrite<'_> {
 
 impl Drop for OwnWrite<'_> {
     fn drop(&mut self) {
-        if let Some(own) = self.ctx.written().get_mut(&self.key) {
+        if let Some(own) = self.ctx.written.lock().get_mut(&self.key) {
             own.shown = None;
         }
     }
@@ -78,11 +77,21 @@ impl LiveListers {
     }
 }
 
+pub(crate) type Writers = (Writer<OrderedDeployment>, Writer<NodeView>);
+
+/// Receives decisions as they are made, before any write: for audits that compare the requests to the API
+/// server with what was known at that time. Every object in a [`Snapshot`] carries its resourceVersion. It
+/// must not block.
+pub type DecisionLog = Option<Arc<dyn Fn(&Snapshot, &Decision) + Send + Sync>>;
+
 /// What all reconciliations of one controller share.
 pub(crate) struct Context {
     /// The kinds of the reconciled objects.
     pub(crate) family: Family,
-    pub(crate) kinds: Kinds,
+    /// Whether the controller creates, resizes, adopts and deletes the sets, and reports the deployment. For
+    /// a plain Deployment the Deployment controller does. Messages about its pods begin with the words of the
+    /// ReplicaSet controller, which tools search for.
+    pub(crate) owns_sets: bool,
     pub(crate) requests: Arc<Objects>,
     pub(crate) live_sets: LiveLists<Decoded<SetObject>>,
     pub(crate) live_pods: LiveLists<PodView>,
@@ -99,6 +108,8 @@ pub(crate) struct Context {
     pub(crate) stores_terminating: AtomicBool,
     /// The objects as their watch shows them.
     store: Store<OrderedDeployment>,
+    /// The nodes. They change only the order of the next decision: no deployment is reconciled for them.
+    pub(crate) nodes: Store<NodeView>,
     cache: Mutex<Cache>,
     states: Mutex<BTreeMap<NamespacedUid, Arc<tokio::sync::Mutex<ObjectState>>>>,
     /// The own writes of each object.
@@ -106,7 +117,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// The context, and what reads its live lists.
+    /// The context, what reads its live lists, and what its watches write to.
     pub(crate) fn new(
         requests: Arc<Objects>,
         clock: Clock,
@@ -114,13 +125,13 @@ impl Context {
         metrics: Arc<Metrics>,
         events: EventRecorder,
         decision_log: DecisionLog,
-        store: Store<OrderedDeployment>,
-    ) -> (Self, LiveListers) {
+    ) -> (Self, LiveListers, Writers) {
         let ((live_sets, sets), (live_pods, pods)) = (live_lists(), live_lists());
+        let ((store, writer), (nodes, node_writer)) = (reflector::store(), reflector::store());
         let family = requests.family;
         let ctx = Self {
             family,
-            kinds: Kinds(family),
+            owns_sets: family == Family::Ordered,
             requests,
             live_sets,
             live_pods,
@@ -133,11 +144,12 @@ impl Context {
             reports: Reports::default(),
             stores_terminating: AtomicBool::new(true),
             store,
+            nodes,
             cache: Mutex::new(Cache::of(family)),
             states: Mutex::default(),
             written: Mutex::default(),
         };
-        (ctx, LiveListers { sets, pods })
+        (ctx, LiveListers { sets, pods }, (writer, node_writer))
     }
 
     /// The object as its watch shows it, if it exists there.
@@ -160,22 +172,17 @@ impl Context {
     pub(crate) fn all(&self) -> BTreeSet<Named> {
         let objects = self.store.state();
         let objects = objects.iter().map(|object| Named::of(&**object));
-        objects.chain(self.cache().single_names().cloned()).collect()
-    }
-
-    /// Whether the watch shows an object with that name.
-    pub(crate) fn is_known(&self, named: &Named) -> bool {
-        self.shown(named).is_some()
+        objects.chain(self.cache().singles.keys().cloned()).collect()
     }
 
     /// Locks the cache. The lock is never held across an await.
     pub(crate) fn cache(&self) -> MutexGuard<'_, Cache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cache.lock()
     }
 
     /// The state in memory of that object. An object with the same name and another UID is another object.
     pub(crate) fn state(&self, deployment: &Arc<OrderedDeployment>) -> Arc<tokio::sync::Mutex<ObjectState>> {
-        let mut states = self.states();
+        let mut states = self.states.lock();
         let state = states
             .entry(NamespacedUid::of(&deployment.metadata))
             .or_insert_with(|| Arc::new(tokio::sync::Mutex::new(ObjectState::new(Arc::clone(deployment)))));
@@ -184,15 +191,15 @@ impl Context {
 
     /// Drops the state of all objects except those that are wanted.
     pub(crate) fn forget(&self, keep: impl Fn(&NamespacedUid) -> bool) {
-        self.states().retain(|key, _| keep(key));
-        self.written().retain(|key, _| keep(key));
+        self.states.lock().retain(|key, _| keep(key));
+        self.written.lock().retain(|key, _| keep(key));
         self.metrics.forget(keep);
     }
 
     /// Drops the state of this object.
     pub(crate) fn forget_one(&self, gone: &NamespacedUid) {
-        let had = self.states().remove(gone).is_some();
-        self.written().remove(gone);
+        let had = self.states.lock().remove(gone).is_some();
+        self.written.lock().remove(gone);
         if had {
             self.metrics.forget(|key| key != gone);
         }
@@ -208,7 +215,7 @@ impl Context {
     /// Begins a write of the object, which the watch will show, perhaps before the response arrives.
     pub(crate) fn begin_write(&self, deployment: &OrderedDeployment) -> OwnWrite<'_> {
         let key = NamespacedUid::of(&deployment.metadata);
-        self.written().entry(key.clone()).or_default().shown = Some(Vec::new());
+        self.written.lock().entry(key.clone()).or_default().shown = Some(Vec::new());
         OwnWrite { ctx: self, key }
     }
 
@@ -216,7 +223,7 @@ impl Context {
     /// answered, this is not known: then [`OwnWrite::end`] tells it.
     pub(crate) fn is_own_write(&self, deployment: &OrderedDeployment) -> bool {
         let (key, version) = (NamespacedUid::of(&deployment.metadata), deployment.resource_version());
-        let mut written = self.written();
+        let mut written = self.written.lock();
         let Some((own, version)) = written.get_mut(&key).zip(version) else { return false };
         if own.versions.contains(&version) {
             return true;
@@ -224,13 +231,5 @@ impl Context {
         let Some(shown) = &mut own.shown else { return false };
         shown.push(version);
         true
-    }
-
-    fn written(&self) -> MutexGuard<'_, BTreeMap<NamespacedUid, OwnWrites>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn states(&self) -> MutexGuard<'_, BTreeMap<NamespacedUid, Arc<tokio::sync::Mutex<ObjectState>>>> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

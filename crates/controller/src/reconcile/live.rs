@@ -36,8 +36,8 @@ pub(crate) enum LiveObject {
 
 impl Reconciler<'_> {
     /// Reads the object, its sets and its pods past the cache, the pods last: an annotation that was written
-    /// before the last change of the object is in them. The read ends early if the object is gone or
-    /// terminating: then nothing is adopted.
+    /// before the last change of the object is in them. Of an object that is gone or terminates, nothing is
+    /// adopted.
     pub(crate) async fn read_live(&mut self, due: LiveReadReason) -> Result<LiveObject, Error> {
         tracing::debug!(reason = due.label(), "reading live");
         self.ctx.metrics.live_reads.with_label_values(&[due.label()]).inc();
@@ -46,7 +46,7 @@ impl Reconciler<'_> {
         // Counted before the read: a list that completes meanwhile makes the next live read due.
         let (sets_gone, pods_gone, lists) = {
             let cache = self.ctx.cache();
-            (cache.sets.gone(), cache.pods.gone(), cache.lists())
+            (cache.sets.gone, cache.pods.gone, cache.lists)
         };
         let known = self.observe();
         let min_versions = (
@@ -92,7 +92,7 @@ impl Reconciler<'_> {
         };
         found.spec.template.share_equal(&self.state.deployment.spec.template);
         // The sets of a plain Deployment keep their sizes until the garbage collector deletes them too.
-        let terminates = self.ctx.kinds.owns_sets() && found.metadata.deletion_timestamp.is_some();
+        let terminates = self.ctx.owns_sets && found.metadata.deletion_timestamp.is_some();
         self.state.writes.created = 0;
         let shown = self.ctx.cached(&self.name, &self.key);
         self.state.read(Arc::new(found), shown.as_deref());
@@ -100,8 +100,7 @@ impl Reconciler<'_> {
     }
 
     /// Reads the object again before listed orphans are adopted: the garbage collector orphans what an object
-    /// owns only after that object has a deletionTimestamp, so that a read of the owner after the list of the
-    /// orphan shows it.
+    /// owns only after that object has a deletionTimestamp, which a later read shows.
     async fn read_before_adoption(&mut self, generation: i64) -> Result<(LiveObject, bool), Error> {
         let found = self.read_object().await?;
         // A newer spec may match other objects: the next live read, which is due then, adopts them.
@@ -136,8 +135,7 @@ impl Reconciler<'_> {
                 if matches!(&*set, Decoded::Undecodable(set, _) if !is_controlled_by(&set.metadata,
                 self.key.uid()))
                 {
-                    // A decision needs all own sets, so an undecodable one is an error. A set of another
-                    // owner is skipped.
+                    // A decision needs all own sets, decoded. Others are skipped.
                     continue;
                 }
                 sets.push(Arc::unwrap_or_clone(set).whole().map_err(Error::to("list the sets"))?);
@@ -262,7 +260,7 @@ impl Reconciler<'_> {
 
     /// The same for a pod.
     pub(crate) async fn read_pod(&self, known: &PodEntry) -> Result<Option<PodView>, Error> {
-        let found = self.requests.get::<PodView>(&self.namespace, &known.pod.name).await;
+        let found = self.requests.get::<PodView>(Some(&self.namespace), &known.pod.name).await;
         let found = found.map_err(Error::to("read a pod"))?;
         Ok(found.filter(|found| found.metadata.uid.as_deref() == Some(&**known.uid())))
     }
@@ -276,15 +274,13 @@ impl Reconciler<'_> {
     /// Reads these nodes live. A node that is not found is recorded as gone.
     pub(crate) async fn read_nodes(&mut self, names: &BTreeSet<Arc<str>>) -> Result<(), Error> {
         for name in names {
-            let node =
-                self.requests.get_of_cluster::<NodeView>(name).await.map_err(Error::to("read a node"))?;
+            let node = self.requests.get::<NodeView>(None, name).await.map_err(Error::to("read a node"))?;
             self.state.nodes.insert(Arc::clone(name), node.map(|node| node.facts()));
         }
         Ok(())
     }
 
-    /// Reads whether these migration sources still exist; when none does, the pods and sets that they
-    /// orphaned are read live.
+    /// Reads whether these migration sources still exist; when none does, everything is read live.
     pub(crate) async fn read_sources(&mut self, sources: &BTreeSet<Source>) -> Result<(), Error> {
         for source in sources {
             let there = self
@@ -294,8 +290,7 @@ impl Reconciler<'_> {
                 .map_err(Error::to("read the migration source"))?;
             self.state.sources.insert(source.clone(), there);
         }
-        // A migration can stay unfinished for days: until it continues, this check runs every second and must
-        // stay cheap.
+        // A migration can stay unfinished for days: this check runs every second and must stay cheap.
         if !self.state.sources.values().any(|there| *there) {
             self.state.live.ask(LiveReadReason::Asked);
         }
@@ -309,8 +304,7 @@ pub(crate) fn set_fact(known: &SetEntry, found: Option<SetObject>) -> Fact<SetEn
 }
 
 /// The selectors of the lists that show all pods of these sets: the deployment's, and those of sets that may
-/// select other pods. A ReplicaSet that a user made for a Deployment may. More than [`SELECTORS`] of them are
-/// one list of the whole namespace.
+/// select other pods. A ReplicaSet that a user made for a Deployment may. Too many are one list of all.
 fn selectors<'s>(
     deployment: &LabelSelector,
     sets: impl Iterator<Item = &'s LabelSelector>,

@@ -1,5 +1,4 @@
-//! JSON merge patches (RFC 7386) with only the fields that differ. This module does not apply patches: the
-//! API server does.
+//! JSON merge patches (RFC 7386) with only the fields that differ. The API server applies them.
 
 use serde_json::{Map, Value};
 
@@ -26,7 +25,7 @@ pub(crate) fn diff(old: &Value, new: &Value) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::diff;
 
@@ -47,35 +46,9 @@ mod tests {
             (json!({}), json!({"a": {"x": 1}}), Some(json!({"a": {"x": 1}}))),
         ];
         for (old, new, expected) in table {
-            assert_eq!(diff(&old, &new), expected, "{old} -> {new}");
-        }
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn a_patch_applied_gives_the_new_value(
-            old in values(3), new in values(3)
-        ) {
             let mut patched = old.clone();
-            if let Some(patch) = diff(&old, &new) {
-                json_patch::merge(&mut patched, &patch);
-            }
-            proptest::prop_assert_eq!(patched, new);
+            json_patch::merge(&mut patched, expected.as_ref().unwrap_or(&json!({})));
+            assert_eq!((diff(&old, &new), &patched), (expected, &new), "{old} -> {new}");
         }
-    }
-
-    /// Nested objects of small numbers and lists; no nulls, which a status never has.
-    fn values(depth: u32) -> impl proptest::strategy::Strategy<Value = Value> {
-        use proptest::prelude::*;
-        let leaf = prop_oneof![
-            (0..3).prop_map(Value::from),
-            proptest::collection::vec(0..2, 0..2).prop_map(Value::from)
-        ];
-        let inner = leaf.prop_recursive(depth, 12, 3, |inner| {
-            proptest::collection::btree_map("[abc]", inner, 0..3)
-                .prop_map(|map| map.into_iter().collect::<Value>())
-        });
-        proptest::collection::btree_map("[abc]", inner, 0..3)
-            .prop_map(|map| map.into_iter().collect::<Value>())
     }
 }

@@ -47,15 +47,14 @@ impl Reconciler<'_> {
         Ok(if stored.is_some() { StatusWrite::Yes } else { StatusWrite::Conflict })
     }
 
-    /// Reports that the API server refuses what is to be stored in a plain Deployment. Pods that are too many
-    /// wait for it.
+    /// Reports that the API server does not store the pause of a plain Deployment. Pods beyond the size wait.
     pub(crate) async fn report_unstored_pause(&mut self, error: &Error) {
         let Error::StoreStatus(cause) = error else { return };
         let is_refused =
             cause.code().is_some_and(|code| (400..500).contains(&code) && ![409, 429].contains(&code));
         // Anything else may be over in a moment. A webhook that is down answers with 500, again and again.
         let is_repeated = self.state.failures.in_a_row > 0 && !cause.is_conflict();
-        if self.ctx.kinds.owns_sets() || error.is_not_leading() || !(is_refused || is_repeated) {
+        if self.ctx.owns_sets || error.is_not_leading() || !(is_refused || is_repeated) {
             return;
         }
         self.warn(reason::PAUSE_NOT_STORED, format!("Cannot pause or resume the rollout: {error}"));
@@ -161,8 +160,7 @@ impl Counts {
         counts
     }
 
-    /// The fields as the API server stores them: 0 is absent, except for `replicas` and
-    /// `terminatingReplicas`.
+    /// The fields as the API server stores them: 0 is absent in all but two.
     fn fields(&self) -> Map<String, Value> {
         let numbers = [
             ("fullyLabeledReplicas", self.fully_labeled),
@@ -176,8 +174,7 @@ impl Counts {
     }
 }
 
-/// The conditions of a set: those of `wanted` with a reason and a message, and those of other clients, which
-/// stay.
+/// The conditions of a set: those of `wanted` with a reason and a message, and other clients'.
 fn conditions(old: &Value, wanted: &[(&str, Option<(&'static str, &str)>)], now: Timestamp) -> Vec<Value> {
     let old = old.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let type_of =

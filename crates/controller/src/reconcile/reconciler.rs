@@ -14,8 +14,7 @@ use crate::reconcile::context::Context;
 use crate::reconcile::observation::Observation;
 use crate::reconcile::state::ObjectState;
 
-/// How many conflicts on writes of sets and of the status one reconciliation may meet before the next one
-/// counts as a failure.
+/// How many conflicts on writes of sets and of the status one reconciliation may meet without a failure.
 const CONFLICTS: usize = 5;
 
 /// One reconciliation.
@@ -36,11 +35,9 @@ pub(crate) struct Reconciler<'a> {
     pub(crate) raced: bool,
     /// The same, for the whole reconciliation.
     pub(crate) has_raced: bool,
-    /// During how many own writes the watch showed a change of another client, for which no event requested a
-    /// reconciliation.
+    /// During how many own writes the watch showed a change of another client, which queued nothing.
     pub(crate) missed: usize,
-    /// How often a create failed in this reconciliation because the name exists, although no known object has
-    /// it.
+    /// How often a create failed in this reconciliation because of the name of an unknown object.
     pub(crate) taken: usize,
     /// How many writes of sets and of the status met a conflict in this reconciliation.
     pub(crate) conflicts: usize,
@@ -52,12 +49,11 @@ impl Reconciler<'_> {
     }
 
     /// Updates the object from the watch cache. Returns whether there is anything to do for it: it exists,
-    /// and is not being deleted. The sets of a plain Deployment keep their sizes until they are deleted
-    /// themselves.
+    /// and is not being deleted. The sets of a plain Deployment keep their sizes.
     pub(crate) fn refresh(&mut self) -> bool {
         let Some(cached) = self.ctx.cached(&self.name, &self.key) else { return false };
         self.state.refresh(cached);
-        !self.ctx.kinds.owns_sets() || self.state.deployment.metadata.deletion_timestamp.is_none()
+        !self.ctx.owns_sets || self.state.deployment.metadata.deletion_timestamp.is_none()
     }
 
     /// The sets and pods as they are known now.
@@ -72,12 +68,8 @@ impl Reconciler<'_> {
     }
 
     pub(crate) fn warn(&self, reason: &'static str, message: String) {
-        self.publish_message(EventType::Warning, reason, message);
-    }
-
-    pub(crate) fn publish_message(&self, type_: EventType, reason: &'static str, message: String) {
-        let event = Event { type_, reason, message, regarding: Regarding::Deployment };
-        self.publish(&[event]);
+        let (type_, regarding) = (EventType::Warning, Regarding::Deployment);
+        self.publish(&[Event { type_, reason, message, regarding }]);
     }
 
     /// Publishes an event about the pods of a set. For an OrderedDeployment it is about the object itself;
@@ -89,7 +81,7 @@ impl Reconciler<'_> {
         reason: &'static str,
         message: String,
     ) {
-        let regarding = match self.observation.set(set).filter(|_| !self.ctx.kinds.owns_sets()) {
+        let regarding = match self.observation.set(set).filter(|_| !self.ctx.owns_sets) {
             Some(entry) => Regarding::Set { name: entry.set.name.clone(), uid: Arc::clone(entry.uid()) },
             None => Regarding::Deployment,
         };

@@ -66,8 +66,7 @@ impl StatusChange {
         if matters(old) == matters(new) { Self::Counts } else { Self::Conditions }
     }
 
-    /// The minimum interval between two reports: pods that are created, get ready and are deleted in one
-    /// burst make one report.
+    /// The minimum interval between two reports: pods that change in one burst make one.
     pub(crate) fn every(self) -> Duration {
         match self {
             Self::Nothing => Duration::ZERO,
@@ -78,13 +77,13 @@ impl StatusChange {
 }
 
 impl Reconciler<'_> {
-    /// Stores a status in one write that fails if another client wrote since the last read. If the API server
-    /// drops fields of it, the status says so.
+    /// Stores a status in one write that fails if another client wrote since the last read. The status says
+    /// if fields are dropped.
     pub(crate) async fn store_status(
         &mut self,
         status: &OrderedDeploymentStatus,
     ) -> Result<StatusWrite, Error> {
-        if !self.ctx.kinds.owns_sets() {
+        if !self.ctx.owns_sets {
             return self.store_rollout_state(status).await;
         }
         let known = self.state.reporting.unstored.clone();
@@ -102,8 +101,8 @@ impl Reconciler<'_> {
         Ok(if stored == StatusWrite::Conflict { stored } else { StatusWrite::InPart })
     }
 
-    /// Writes a status once, with a message that these fields are not stored. Returns the
-    /// fields that the API server did not store.
+    /// Writes a status once, with a message that these fields are not stored. Returns those that are not
+    /// stored now.
     async fn put_status(
         &mut self,
         status: &OrderedDeploymentStatus,

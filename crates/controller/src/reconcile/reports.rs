@@ -4,13 +4,12 @@
 //! [`handover`](crate::runtime::handover) late. It reports the sets that it is busy with before.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ordereddeployment_wire::NamespacedUid;
+use parking_lot::Mutex;
 use serde_json::Value;
 
-/// The numbers of a status that every controller of ReplicaSets reports, and `terminatingReplicas`, which API
-/// servers store since 1.33.
+/// The numbers that every controller of ReplicaSets reports, and `terminatingReplicas` (since 1.33).
 type Numbers = ([i64; 5], Option<i64>);
 
 const NUMBERS: [&str; 5] =
@@ -23,16 +22,14 @@ const REMEMBERED: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     /// Those that the watch has not shown yet, and the last one that it has shown, in the order in which they
-    /// were sent. A write requires the version that was read, so that the API server stores them in this
-    /// order.
+    /// were sent. Writes require the version that was read, and are stored in this order.
     sent: Mutex<BTreeMap<NamespacedUid, VecDeque<Numbers>>>,
 }
 
 impl Reports {
-    /// Remembers a status of this set. Call it before the status is sent: the watch can show it before the
-    /// answer.
+    /// Remembers a status of this set. Call it before it is sent: the watch can be first.
     pub(crate) fn sending(&self, key: &NamespacedUid, status: &Value) {
-        let mut sent = self.sent();
+        let mut sent = self.sent.lock();
         let of_set = sent.entry(key.clone()).or_default();
         if of_set.len() == REMEMBERED {
             of_set.pop_front();
@@ -40,14 +37,13 @@ impl Reports {
         of_set.push_back(numbers(status));
     }
 
-    /// The watch shows the set with this status after that one. Returns whether another client has written
-    /// it.
+    /// The watch shows the set with this status after that one. Whether another client wrote it.
     pub(crate) fn shown(&self, key: &NamespacedUid, before: &Value, after: &Value) -> bool {
         let shown = numbers(after);
         if is_same(&numbers(before), &shown) {
             return false;
         }
-        let mut sent = self.sent();
+        let mut sent = self.sent.lock();
         if let Some(of_set) = sent.get_mut(key)
             && let Some(place) = of_set.iter().position(|sent| is_same(sent, &shown))
         {
@@ -60,16 +56,12 @@ impl Reports {
 
     /// Forgets this set: it is gone.
     pub(crate) fn remove(&self, key: &NamespacedUid) {
-        self.sent().remove(key);
+        self.sent.lock().remove(key);
     }
 
     /// Forgets all sets except those that are wanted.
     pub(crate) fn forget(&self, keep: impl Fn(&NamespacedUid) -> bool) {
-        self.sent().retain(|key, _| keep(key));
-    }
-
-    fn sent(&self) -> MutexGuard<'_, BTreeMap<NamespacedUid, VecDeque<Numbers>>> {
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sent.lock().retain(|key, _| keep(key));
     }
 }
 

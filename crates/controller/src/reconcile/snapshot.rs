@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kube_runtime::reflector::ObjectRef;
 use ordereddeployment_api::OrderedDeploymentSpec;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{ComparisonResult, Event, EventType, Regarding, Snapshot, needs_nodes};
@@ -29,7 +30,7 @@ impl Reconciler<'_> {
         for lag in self.state.pods.lags(&cache.pods, now) {
             self.ctx.metrics.watch_lag.observe(lag.as_secs_f64().max(0.0));
         }
-        if let Some(last) = self.state.live.last()
+        if let Some(last) = self.state.live.last
             && has_replayed(&self.key, &mut cache, self.state, last)
         {
             self.state.live.ask(LiveReadReason::Replayed);
@@ -43,7 +44,7 @@ impl Reconciler<'_> {
             || status.abort_requested.is_some()
             || status.retry_requested.is_some();
         let asked = !self.live && is_requested;
-        let reason = self.state.live.reason(self.state.generation(), cache.lists());
+        let reason = self.state.live.reason(self.state.generation(), cache.lists);
         reason.max(asked.then_some(LiveReadReason::Resume))
     }
 
@@ -54,7 +55,7 @@ impl Reconciler<'_> {
         let mut pods: Vec<_> = pods.iter().map(|entry| Arc::clone(&entry.pod)).collect();
         self.state.date_failures(&mut pods, now);
         let failure = self.state.failure(now);
-        let owns_sets = self.ctx.kinds.owns_sets();
+        let owns_sets = self.ctx.owns_sets;
         // Without sets of its own, claims that failed stop their sets only.
         let failure = if owns_sets { failure } else { self.state.failures.current.clone() };
         let deployment = self.ctx.node_rules.apply(&self.state.deployment);
@@ -87,12 +88,11 @@ impl Reconciler<'_> {
         if !needs_nodes(spec) {
             return nodes;
         }
-        let cache = self.ctx.cache();
         let pods = self.observation.pods.iter();
         let names: HashSet<&Arc<str>> = pods.filter_map(|entry| entry.pod.facts.node.as_ref()).collect();
         for name in names {
-            if let Some(facts) = cache.node(name) {
-                nodes.insert(Arc::clone(name), Some(facts.clone()));
+            if let Some(node) = self.ctx.nodes.get(&ObjectRef::new(name)) {
+                nodes.insert(Arc::clone(name), Some(node.facts()));
             }
         }
         nodes
@@ -102,7 +102,7 @@ impl Reconciler<'_> {
     pub(crate) fn warn_of_malformed(&mut self) {
         let deployment = &self.state.deployment;
         let mut own = unknown_annotations(&deployment.metadata);
-        if !self.ctx.kinds.owns_sets()
+        if !self.ctx.owns_sets
             && let Some(Err(why)) = declared_points(deployment.metadata.annotations.as_ref())
         {
             own.push(MalformedAnnotation::Points(why));

@@ -1,37 +1,31 @@
-//! The state in memory of one OrderedDeployment between reconciliations. All of it can be lost: after a
-//! restart it is read live.
+//! The state in memory of one OrderedDeployment between reconciliations. All of it can be lost.
 
-pub(crate) mod claims;
 pub(crate) mod failures;
 pub(crate) mod live;
-pub(crate) mod reporting;
 pub(crate) mod templates;
-pub(crate) mod writes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_planner::{Failure, FailureKind, Pod, Source};
 use ordereddeployment_sorter::Nodes;
+use ordereddeployment_wire::MalformedAnnotation;
+use tokio::time::Instant;
 
 use crate::cache::entry::{PodEntry, SetEntry, version_of};
 use crate::cache::expectations::Expectations;
-use crate::reconcile::state::claims::Claims;
 use crate::reconcile::state::failures::Failures;
 use crate::reconcile::state::live::LiveReads;
-use crate::reconcile::state::reporting::Reporting;
 use crate::reconcile::state::templates::Templates;
-use crate::reconcile::state::writes::Writes;
 
 /// The state of one OrderedDeployment.
 #[derive(Debug)]
 pub(crate) struct ObjectState {
     /// The latest known version.
     pub(crate) deployment: Arc<OrderedDeployment>,
-    /// The version that the watch showed when a live read proved that the API server went back in time: it is
-    /// ignored.
+    /// The version that the watch showed when the API server went back in time: it is ignored.
     void: Option<String>,
     pub(crate) pods: Expectations<PodEntry>,
     pub(crate) sets: Expectations<SetEntry>,
@@ -85,8 +79,7 @@ impl ObjectState {
     }
 
     /// Updates the object from a live read that began after the last known version. An older version proves
-    /// that the API server went back in time: the live read is valid, and the version that the watch still
-    /// `shows` is ignored.
+    /// that the API server went back in time: what the watch still `shows` is ignored.
     pub(crate) fn read(&mut self, found: Arc<OrderedDeployment>, shows: Option<&OrderedDeployment>) {
         let version = version_of(&*found);
         if version >= version_of(&*self.deployment) {
@@ -103,8 +96,7 @@ impl ObjectState {
     }
 
     /// Sets in these pods the time at which each failure was first seen; for failures before the first
-    /// reconciliation, the time of the failure. If the clock was set back, a time in the future becomes the
-    /// current time.
+    /// reconciliation, the time of the failure. A time in the future becomes the current one.
     pub(crate) fn date_failures(&mut self, pods: &mut [Arc<Pod>], now: Timestamp) {
         let before = self.failures_seen.take();
         let mut seen = BTreeMap::new();
@@ -129,14 +121,105 @@ impl ObjectState {
         self.deployment.metadata.generation.unwrap_or(0)
     }
 
-    /// Why the last decision could not be applied, or the next one must not be. A failed adoption or release
-    /// comes first.
+    /// Why the last decision could not be applied, or the next one must not be. A failed claim comes first.
     pub(crate) fn failure(&mut self, now: Timestamp) -> Option<Failure> {
         if let Some(message) = self.claims.message(|_| true) {
             Some(self.failures.failed(FailureKind::Claim, message, now))
         } else {
             self.failures.succeeded(FailureKind::Claim);
             self.failures.current.clone()
+        }
+    }
+}
+
+/// An object that could not be adopted or released.
+#[derive(Clone, Debug)]
+pub(crate) struct Unclaimed {
+    /// The UID of the set that adopts or releases it. `None`: the object is a set.
+    pub(crate) set: Option<Arc<str>>,
+    /// Why.
+    pub(crate) message: String,
+}
+
+/// The claims of one object that failed.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    /// Matching orphans that the last live read could not adopt.
+    pub(crate) unadopted: BTreeMap<String, Unclaimed>,
+    /// Objects that no longer match and could not be released.
+    pub(crate) unreleased: BTreeMap<String, Unclaimed>,
+}
+
+impl Claims {
+    /// Why adopting or releasing fails for these sets, if it does. `None` stands for objects that are sets.
+    pub(crate) fn message(&self, of: impl Fn(Option<&Arc<str>>) -> bool) -> Option<String> {
+        let all = self.unadopted.values().chain(self.unreleased.values());
+        let mut all = all.filter(|unclaimed| of(unclaimed.set.as_ref()));
+        let first = all.next()?.message.clone();
+        let more = match all.count() {
+            0 => String::new(),
+            others => format!(" (and {others} more)"),
+        };
+        Some(first + &more)
+    }
+
+    /// The UIDs of the sets for which a pod could not be adopted or released.
+    pub(crate) fn sets(&self) -> BTreeSet<Arc<str>> {
+        let all = self.unadopted.values().chain(self.unreleased.values());
+        all.filter_map(|unclaimed| unclaimed.set.clone()).collect()
+    }
+}
+
+/// The reports about one object.
+#[derive(Debug, Default)]
+pub(crate) struct Reporting {
+    /// When the status was last reported.
+    pub(crate) reported: Option<Instant>,
+    /// When the status of a set was last written.
+    pub(crate) sets_reported: Option<Instant>,
+    /// When the sizes of the sets of a running rollout were last written.
+    pub(crate) published: Option<Instant>,
+    /// When they must be written next, if they lag.
+    pub(crate) publishes_at: Option<Instant>,
+    /// Fields of the status that the API server does not store.
+    pub(crate) unstored: Vec<String>,
+    /// The pause points that were known at the last decision.
+    pub(crate) known_points: BTreeMap<Arc<str>, String>,
+    /// Malformed annotations that were already warned of, with the UID of their pod; `None`: of the object.
+    pub(crate) warned: BTreeSet<(Option<Arc<str>>, MalformedAnnotation)>,
+}
+
+/// The writes of one object.
+#[derive(Debug)]
+pub(crate) struct Writes {
+    /// How many pods and sets were created since the object was last read live.
+    pub(crate) created: usize,
+    /// The size of the next batch of creates: more than 1 while the creates of a decision go on.
+    pub(crate) next_batch: usize,
+    pub(crate) taken_names: BTreeSet<String>,
+    /// UIDs of owners whose last create came back changed, so that the object is not theirs, and the message:
+    /// a set for its pods, the deployment for its sets. A dry run precedes the next create.
+    pub(crate) altered_creates: BTreeMap<Arc<str>, String>,
+    /// Whether budgets may have been counted with older sizes of the sets, or with those between two writes.
+    pub(crate) recount_due: bool,
+    /// Whether the sizes of several sets were written since budgets were last counted.
+    pub(crate) recount_at_rest: bool,
+    /// For a plain Deployment: the generations of its sets when it was last read before a delete.
+    pub(crate) confirmed_sets: BTreeMap<Arc<str>, i64>,
+}
+
+impl Writes {
+    pub(crate) fn new(is_held: bool) -> Self {
+        Self {
+            created: 0,
+            next_batch: 1,
+            taken_names: BTreeSet::new(),
+            altered_creates: BTreeMap::new(),
+            // What was written before this process started is not known.
+            recount_due: true,
+            // The sizes of a long pause may have been written just before the last process ended.
+            recount_at_rest: is_held,
+            confirmed_sets: BTreeMap::new(),
         }
     }
 }
@@ -211,8 +294,7 @@ mod tests {
             state.date_failures(&mut pods, at(now));
             pods.iter().map(|pod| pod.failed.as_ref().unwrap().seen.as_second()).collect()
         };
-        // A clock that is far ahead: a failure before the first look has its own time, a failure from now on
-        // the current time.
+        // A clock that is far ahead: only a failure before the first look has its own time.
         assert_eq!(look(&[("a", 10)], 9000), [10]);
         assert_eq!(look(&[("a", 10), ("b", 12)], 9002), [10, 9002]);
         assert_eq!(look(&[("a", 10), ("b", 12)], 9003), [10, 9002]);

@@ -55,8 +55,7 @@ impl Reconciler<'_> {
         let deployment = Arc::clone(&self.state.deployment);
         let set_name = format!("{}-{hash}", self.name);
         let set = new_set(&deployment, &set_name, hash, 0, 0);
-        // The set may not exist yet; the UID of the deployment replaces its UID, since an owner reference
-        // without one is refused.
+        // The set may not exist yet; an owner reference needs a UID, and gets the deployment's.
         let existing = self.observation.sets.iter().find(|entry| entry.set.hash == hash);
         let uid = existing.map_or(self.key.uid(), |entry| entry.uid());
         let name = self.ctx.names.pod(&set_name);

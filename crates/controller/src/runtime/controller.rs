@@ -7,27 +7,25 @@ use futures::future::{BoxFuture, Shared};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use kube::Client;
-use kube_runtime::reflector;
-use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_kubernetes::{
     Clock, Fence, Health, Limiter, Limits, Named, Names, Queue, Requests, Workers, events,
 };
 use ordereddeployment_wire::Family;
 use tokio::sync::watch;
 
+use crate::Metrics;
 use crate::error::Error;
 use crate::node_rules::RulesSource;
 use crate::objects::Objects;
-use crate::reconcile::context::Context;
+use crate::reconcile::context::{Context, DecisionLog};
 use crate::reconcile::reconcile;
 use crate::runtime::handover::{Apart, Handover};
 use crate::runtime::watches::{NODE_COSTS, Watches, watched};
-use crate::{DecisionLog, Metrics};
 
 /// How long queued events may be written at the end.
 const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The options of a controller.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// The kinds that it reconciles.
     pub family: Family,
@@ -50,8 +48,7 @@ pub struct Options {
     pub limiter: Limiter,
     /// How many deployments are reconciled at the same time, at least 1.
     pub workers: usize,
-    /// For the ReplicaSets of plain Deployments: how it keeps apart from the built-in controller. `None`:
-    /// nothing else can reconcile them.
+    /// For the ReplicaSets of plain Deployments: how it keeps apart from a built-in controller.
     pub apart: Option<Apart>,
     /// For plain Deployments: the ConfigMap with their node rules.
     pub node_rules: Option<RulesSource>,
@@ -75,7 +72,7 @@ impl Options {
             metrics,
             health: health(&[Family::Ordered], false),
             leadership: None,
-            decision_log: DecisionLog::default(),
+            decision_log: None,
             limiter: Limiter::new(Limits::default()),
             workers: Self::WORKERS,
             coalesce: Duration::ZERO,
@@ -90,8 +87,7 @@ impl Options {
 pub struct Controller;
 
 impl Controller {
-    /// Runs until `shutdown` ends, and then until the running reconciliations end. Dropping the
-    /// future stops it at once, as a crash would.
+    /// Runs until `shutdown` and the running reconciliations end. Dropped, it stops at once, as in a crash.
     ///
     /// Make the client's configuration with [`client_config`](crate::client_config).
     pub fn run(
@@ -140,9 +136,8 @@ impl Controller {
         let of_events = Arc::new(Requests::new(&client, &of_leader, limiter, &metrics.client));
         let (events, event_writer) = events(clock.clone(), names.clone(), Arc::clone(&metrics.client));
         let mut event_writer = Box::pin(event_writer.run(of_events));
-        let (store, writer) = reflector::store::<OrderedDeployment>();
-        let (ctx, lister) =
-            Context::new(Arc::clone(&requests), clock, names, metrics, events, decision_log, store.clone());
+        let (ctx, lister, writers) =
+            Context::new(Arc::clone(&requests), clock, names, metrics, events, decision_log);
         let ctx = Arc::new(ctx);
         let shutdown = shutdown.shared();
 
@@ -205,7 +200,7 @@ impl Controller {
         let work = Box::pin(async move {
             tokio::select! {
                 biased;
-                () = watches.run(writer) => {}
+                () = watches.run(writers) => {}
                 () = rules => {}
                 () = keeping => {}
                 () = reconciliations => {}
@@ -223,8 +218,7 @@ impl Controller {
     }
 }
 
-/// Reconciles what is queued while `handover` allows it, until `shutdown` ends, and then waits until the
-/// running reconciliations end.
+/// Reconciles what is queued while `handover` allows it, until `shutdown`; then the running ones end.
 async fn run_queue(
     queue: &Queue,
     ctx: &Context,

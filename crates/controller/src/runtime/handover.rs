@@ -1,21 +1,17 @@
-//! Keeps this controller of ReplicaSets apart from the built-in one of kube-controller-manager: two at once
-//! would delete twice as many pods.
+//! Keeps this controller of ReplicaSets apart from the built-in one: two at once delete twice as many pods.
 //!
 //! An empty ReplicaSet, the *probe*, is left alone by this controller. If somebody sets its
 //! `observedGeneration`, a built-in controller is alive. While none is, the probe has a generation that
 //! nobody has observed: a built-in controller that starts reports it at once, and the watch shows it. While
 //! one is alive, a new generation asks every [`ASK`] whether it still is. The controller may act only for a
-//! short time after the API server showed the probe as unobserved. A built-in controller that is busy answers
-//! late. Two other signs come before:
+//! short time after the API server showed the probe as unobserved. A busy one is late. Two signs come before:
 //!
 //! - The Lease of kube-controller-manager has a new holder, which may run the built-in controller: it gets
 //!   time to answer.
-//! - Another client writes the status of a set. Whoever may write there can do that, so it closes only the
-//!   namespace of the set.
+//! - Another client writes the status of a set. That closes only the namespace of the set.
 //!
 //! Every replica watches and asks, also a standby, so that a new leader need not wait for an answer. A probe
-//! whose generation waits to be observed is never changed: replicas do not disturb the question of another
-//! one.
+//! whose generation waits to be observed is never changed: it may be another one's question.
 //!
 //! This module decides only whether the controller may act. It reads and deletes no pod.
 
@@ -41,8 +37,7 @@ use crate::reconcile::context::Context;
 const PROBE: &str = "ordered-controller-manager-probe";
 /// How often a built-in controller that is alive is asked again, and the probe read otherwise.
 const ASK: Duration = Duration::from_secs(10);
-/// How long a built-in controller may take to observe the probe. One that is busy with other sets answers
-/// late.
+/// How long a built-in controller may take to observe the probe. A busy one answers late.
 const ANSWER: Duration = Duration::from_secs(30);
 /// How long the controller may act after the API server showed that nobody has observed the probe.
 const VALID: Duration = Duration::from_secs(25);
@@ -84,8 +79,7 @@ struct Probe {
     uid: String,
     generation: i64,
     observed: i64,
-    /// When a built-in controller was last seen alive, or this process started: an older leader can still act
-    /// for the duration of its lease.
+    /// When a built-in controller was seen alive, or this process started: an older leader can still act.
     alive: Instant,
     lease: Duration,
     /// Who holds the Lease of kube-controller-manager; empty: nobody; `None`: not known yet.
@@ -142,8 +136,7 @@ impl Probe {
         }
     }
 
-    /// The answer of the API server to a request shows the probe. An older one than before means that its
-    /// data were restored.
+    /// The answer of the API server to a request shows the probe. An older one: its data were restored.
     fn answered(&mut self, seen: &Seen, now: Instant) {
         if seen.uid == self.uid && seen.generation < self.generation {
             self.lost(now);
@@ -151,8 +144,7 @@ impl Probe {
         self.see(seen, now);
     }
 
-    /// The Lease of kube-controller-manager shows its holder and duration. A new holder is a process that was
-    /// not asked yet.
+    /// The Lease of kube-controller-manager shows its holder and duration. A new holder was not asked yet.
     fn see_lease(&mut self, lease: Option<Lease>, now: Instant) {
         let spec = lease.and_then(|lease| lease.spec).unwrap_or_default();
         let holder = spec.holder_identity.unwrap_or_default();
@@ -214,8 +206,7 @@ impl Probe {
         is_due
     }
 
-    /// Until when the controller may act. A watch that is silent proves nothing, so that the probe must be
-    /// read again before.
+    /// Until when the controller may act. A silent watch proves nothing: the probe must be read again before.
     fn open_until(&self) -> Option<Instant> {
         let unobserved = self.unobserved.filter(|_| self.finding == Finding::Absent)?;
         Some(unobserved + VALID)
@@ -382,14 +373,12 @@ impl Handover {
         self.leads.get_or_init(Instant::now);
     }
 
-    /// Whether this process has sent all statuses of this controller that the watch shows now. A standby sees
-    /// those of the leader.
+    /// Whether this process has sent all statuses that the watch shows now. A standby sees the leader's.
     pub(crate) fn knows_who_reports(&self) -> bool {
         self.leads.get().is_some_and(|since| since.elapsed() >= LATE)
     }
 
-    /// Another client has written the status of a set in this namespace: closes the way there. Returns
-    /// whether it was open.
+    /// Another client has written a status in this namespace: closes it. Returns whether it was open.
     pub(crate) fn see_foreign_status(&self, namespace: &str) -> bool {
         if !self.is_careful {
             return false;
@@ -399,8 +388,7 @@ impl Handover {
     }
 }
 
-/// Reads the probe, and gives it another generation if somebody has observed the last one. Creates it if
-/// there is none.
+/// Reads the probe, and gives it another generation if the last one was observed; or creates it.
 async fn ask(sets: &Api<ReplicaSet>) -> kube::Result<ReplicaSet> {
     let Some(known) = sets.get_opt(PROBE).await? else {
         let labels = json!({label::PROBE: "true"});
@@ -497,26 +485,6 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_status_of_another_client_makes_it_look_at_once_and_closes_nothing() {
-        let start = Instant::now();
-        let mut probe = absent(start);
-        let later = start + 2 * LEASE;
-        probe.tick(later);
-        probe.answered(&seen(1, 0), later);
-        let mut reads = 0;
-        for tenth in 0..600 {
-            let now = later + Duration::from_millis(100 * tenth);
-            probe.see_foreign_status(now);
-            if probe.tick(now) {
-                reads += 1;
-                probe.answered(&seen(1, 0), now);
-            }
-            assert!(probe.open_until().is_some_and(|until| now < until));
-        }
-        assert_eq!(reads, 6, "one every 10 s");
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn a_new_leader_of_kube_controller_manager_gets_time_to_answer() {
         let start = Instant::now();
         let mut probe = absent(start);
@@ -569,8 +537,7 @@ mod tests {
     async fn another_replica_that_asks_neither_hides_an_answer_nor_prolongs_the_wait() {
         let start = Instant::now();
         let mut probe = absent(start);
-        // The watch misses the answer to the first question, and shows that the other replica has asked
-        // again.
+        // The watch misses the answer to the first question, and shows the next one of the other replica.
         probe.see(&seen(2, 1), start + LEASE);
         assert_eq!(probe.finding, Finding::Alive);
         // Somebody changes the probe while nobody answers.

@@ -1,5 +1,4 @@
-//! The watches: they update the cache and queue the deployments to reconcile. They make no decisions and no
-//! writes.
+//! The watches: they update the cache and queue the deployments to reconcile. They decide nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,23 +14,22 @@ use kube_runtime::watcher::{self, watcher};
 use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_kubernetes::{
-    Decoded, Health, Named, PAGE, Queue, Watched, decoded, decoded_or_known, patient, reporting, watch_of,
+    Decoded, Health, Named, Namespaced, PAGE, Queue, Watched, decoded, decoded_or_known, patient, reporting,
+    watch_of,
 };
 use ordereddeployment_wire::{Family, NamespacedUid, NodeView, PlainDeployment, PlainSet, PodView};
-use serde::de::DeserializeOwned;
 
 use crate::cache::entry::{PodEntry, SetEntry, is_adoptable, is_orphan};
-use crate::cache::index::WatchEvent;
+use crate::cache::index::Seen;
 use crate::objects::{SetObject, single_set};
-use crate::reconcile::context::Context;
+use crate::reconcile::context::{Context, Writers};
 use crate::runtime::handover::{Handover, IN_NAMESPACE};
 
 /// All watches of the controller `nodecosts`.
 pub(crate) const NODE_COSTS: Watched =
     Watched { controller: "nodecosts", resource: "nodecosts", optional: false };
 
-/// The watches of the controller of this family: of deployments, sets, pods and nodes. Nodes are read for
-/// node rules only.
+/// The watches of the controller of this family: of deployments, sets, pods and, for node rules, nodes.
 pub(crate) fn watched(family: Family) -> [Watched; 4] {
     let watched = |resource, optional| Watched { controller: family.deployments(), resource, optional };
     [
@@ -54,9 +52,9 @@ pub(crate) struct Watches {
 
 impl Watches {
     /// Runs all watches; never ends.
-    pub(crate) async fn run(&self, writer: Writer<OrderedDeployment>) {
+    pub(crate) async fn run(&self, (writer, nodes): Writers) {
         let store = writer.as_reader();
-        futures::join!(self.deployments(writer), self.sets(store), self.pods(), self.nodes());
+        futures::join!(self.deployments(writer), self.sets(store), self.pods(), self.nodes(nodes));
     }
 
     async fn deployments(&self, mut writer: Writer<OrderedDeployment>) {
@@ -107,10 +105,10 @@ impl Watches {
                 let keys: BTreeSet<NamespacedUid> = objects.iter().map(|object| key(object)).collect();
                 {
                     let cache = self.ctx.cache();
-                    let singles: BTreeSet<&NamespacedUid> = cache.singles().collect();
+                    let singles: BTreeSet<&NamespacedUid> = cache.singles.values().collect();
                     self.ctx.forget(|key| keys.contains(key) || singles.contains(key));
                 }
-                self.ctx.cache().count_list();
+                self.ctx.cache().lists += 1;
                 self.enqueue(objects.iter().map(|object| Named::of(&**object)));
             }
         }
@@ -137,7 +135,7 @@ impl Watches {
             }
             let is_listed = matches!(event, watcher::Event::InitDone);
             let gone = changed.clone().filter(|_| matches!(event, watcher::Event::Delete(_)));
-            let event = WatchEvent::of(event, SetEntry::of);
+            let event = mapped(event, |set| Seen::of(set, SetEntry::of));
             let now = self.ctx.clock.now();
             let names = self.ctx.cache().apply_set(event, now);
             if is_plain {
@@ -178,8 +176,7 @@ impl Watches {
             self.ctx.metrics.foreign_statuses.inc();
             let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
             if self.handover.see_foreign_status(&namespace) {
-                // Another controller may do anything there until it opens again: everything is read live
-                // then.
+                // Another controller may do anything there until everything is read live again.
                 self.ctx.forget(|key| **key.namespace() != *namespace);
                 let all = self.ctx.all();
                 self.enqueue(all.into_iter().filter(|named| named.namespace == namespace));
@@ -240,7 +237,8 @@ impl Watches {
                 }
                 _ => None,
             };
-            let event = WatchEvent::of(event, |pod: PodView| PodEntry::of(self.ctx.family, &pod));
+            let entry = |pod: PodView| PodEntry::of(self.ctx.family, &pod);
+            let event = mapped(event, |pod| Seen::of(pod, entry));
             let now = self.ctx.clock.now();
             let mut names = self.ctx.cache().apply_pod(event, now);
             if let Some((key, labels)) = orphan {
@@ -251,22 +249,16 @@ impl Watches {
         .await;
     }
 
-    async fn nodes(&self) {
+    async fn nodes(&self, mut writer: Writer<NodeView>) {
         let api: Api<NodeView> = Api::all(self.client());
         let [.., what] = watched(self.ctx.family);
         let open = || watcher(api.clone(), watcher::Config::default().page_size(PAGE));
-        self.follow(open, what, |event| self.ctx.cache().apply_node(event)).await;
+        self.follow(open, what, |event| writer.apply_watcher_event(&event)).await;
     }
 
-    fn watched<K>(&self) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + use<K>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + std::fmt::Debug
-            + DeserializeOwned
-            + Send
-            + 'static,
-    {
+    fn watched<K: Namespaced + Send + 'static>(
+        &self,
+    ) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + use<K> {
         let api: Api<K> = scoped(&self.client(), self.namespace.as_deref());
         watcher(api, watcher::Config::default().page_size(PAGE))
     }
@@ -308,7 +300,7 @@ impl Watches {
 
     fn enqueue(&self, deployments: impl IntoIterator<Item = Named>) {
         // A deleted deployment is also returned, when the objects that it owned are deleted; it is skipped.
-        for deployment in deployments.into_iter().filter(|named| self.ctx.is_known(named)) {
+        for deployment in deployments.into_iter().filter(|named| self.ctx.shown(named).is_some()) {
             self.queue.add(deployment);
         }
     }

@@ -12,8 +12,7 @@ use ordereddeployment_kubernetes::client;
 use serde_json::{Value, json};
 use tokio::time::{advance, pause};
 
-/// A server that accepts one value of the header `Authorization`, and has recorded the first lines and the
-/// proxies' requests.
+/// A server that accepts one value of the header `Authorization`, and has recorded the requests.
 struct Server {
     address: SocketAddr,
     accepted: Arc<Mutex<String>>,

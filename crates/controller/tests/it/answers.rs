@@ -1,15 +1,12 @@
-//! Answers of a proxy between: nothing is decided from them, the cause is logged once, and requests stay
-//! rare.
+//! Answers of a proxy between: nothing is decided from them, and the cause is logged once.
 
-use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Method;
 use ordereddeployment_controller::{Family, LOG_FILTER, health};
 use serde_json::json;
-use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cluster::Cluster;
 use crate::fault_injector::{RequestFault, RequestInfo};
@@ -33,36 +30,6 @@ const ANSWERS: [(&str, u16, &str, &str); 8] = [
 ];
 const SLOW: &str = "a byte a second";
 
-/// The lines that are logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Log {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
-    }
-}
-
-impl Log {
-    fn lines(&self) -> Vec<String> {
-        let text = self.0.lock().unwrap().clone();
-        String::from_utf8(text).unwrap().lines().map(ToOwned::to_owned).collect()
-    }
-}
-
 /// Ten minutes in which each request of this kind gets that answer: how many there are, and what is logged.
 /// Then the controller has a third pod within so much time.
 async fn ten_minutes(
@@ -70,10 +37,13 @@ async fn ten_minutes(
     (name, code, content, text): (&str, u16, &'static str, &'static str),
     until: Duration,
 ) -> (usize, Vec<String>) {
-    let log = Log::default();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let logged = || -> Vec<String> {
+        std::fs::read_to_string(log.path()).unwrap().lines().map(ToOwned::to_owned).collect()
+    };
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(LOG_FILTER)
-        .with_writer(log.clone())
+        .with_writer(Arc::new(log.reopen().unwrap()))
         .with_ansi(false)
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
@@ -86,11 +56,11 @@ async fn ten_minutes(
     });
     cluster.scale(3).await;
     cluster.health = health(&[Family::Ordered], false);
-    let begun = log.lines().len();
+    let begun = logged().len();
     cluster.start_controller();
     cluster.pass(Duration::from_secs(600)).await;
     assert_eq!(cluster.view().await.active().len(), before.len());
-    let lines = log.lines().split_off(begun);
+    let lines = logged().split_off(begun);
     let asked = count.load(Ordering::SeqCst);
     cluster.faults.clear();
     cluster.pass(until).await;

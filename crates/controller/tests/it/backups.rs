@@ -36,8 +36,7 @@ async fn a_restored_backup_replaces_newer_versions_in_memory() {
     }
 }
 
-/// The objects as a tool like Velero restores them, with names, labels, annotations and
-/// spec: no UID, no owners, no status, no node.
+/// The objects as a tool like Velero restores them: no UID, no owners, no status, no node.
 async fn restore<K>(api: &Api<K>, saved: &[K])
 where
     K: kube::Resource + Clone + std::fmt::Debug + Serialize + DeserializeOwned,

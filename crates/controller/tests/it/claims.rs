@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use http::Method;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use ordereddeployment_api::names::{condition, reason};
 use serde_json::json;
 
@@ -143,8 +142,7 @@ async fn pods_orphaned_by_a_set_are_adopted_by_the_set_that_replaces_it() {
 async fn pods_seen_as_orphans_after_the_new_set_was_created_are_adopted_by_it_too() {
     let (cluster, _) = Cluster::with_pods(3).await;
     let set = cluster.all_sets().await[0].name_any();
-    // After four seconds the pods are released and the other set is created; the watches show it two and four
-    // seconds later.
+    // The pods are released, and the other set is created; the watches show it two and four seconds later.
     cluster.sandbox.delay_watch("orderedreplicasets", Duration::from_secs(4));
     cluster.sandbox.delay_watch("pods", Duration::from_secs(2));
     cluster.sets().delete(&set, &DeleteParams::orphan()).await.unwrap();
@@ -152,17 +150,6 @@ async fn pods_seen_as_orphans_after_the_new_set_was_created_are_adopted_by_it_to
     let there = cluster.view().await;
     assert!(there.pods.iter().all(|pod| pod.owner_references().len() == 1), "{:?}", names(&there.pods));
     assert!(there.is_complete() && there.active().len() == 3);
-}
-
-/// Makes the server accept any spec, like one without validation rules.
-async fn take_any_spec(cluster: &Cluster) {
-    let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
-    let name = "ordereddeployments.ordereddeployment.io";
-    let mut crd = serde_json::to_value(api.get(name).await.unwrap()).unwrap();
-    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] =
-        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let crd = serde_json::from_value(crd).unwrap();
-    api.replace(name, &PostParams::default(), &crd).await.unwrap();
 }
 
 /// The owner references of all sets and pods.
@@ -179,7 +166,9 @@ async fn owners(cluster: &Cluster) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn an_object_with_an_invalid_spec_adopts_nothing_until_it_is_valid() {
     let cluster = Cluster::start().await;
-    take_any_spec(&cluster).await;
+    // The server accepts any spec, like one without validation rules.
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    cluster.change_schema(|fields| fields["spec"] = any).await;
     let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
     let set = cluster.all_sets().await[0].name_any();
     // Pods of an own set, and then that set.
@@ -204,12 +193,6 @@ async fn free(cluster: &Cluster, pods: &[String]) {
     }
 }
 
-fn failure(view: &View) -> Option<(String, String)> {
-    let status = view.status();
-    let failed = status.condition(condition::REPLICA_FAILURE)?;
-    Some((failed.reason.clone(), failed.message.clone()))
-}
-
 #[tokio::test(start_paused = true)]
 async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
     let (cluster, pods) = Cluster::with_pods(4).await;
@@ -220,7 +203,7 @@ async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
     let view = cluster.view().await;
     assert_eq!(names(&view.pods), pods);
     assert_eq!(cluster.asked(mark, "create", "pods").len() + cluster.asked(mark, "delete", "pods").len(), 0);
-    let (found, message) = failure(&view).unwrap();
+    let (found, message) = view.why(condition::REPLICA_FAILURE).unwrap();
     assert_eq!(found, reason::FAILED_CLAIM);
     assert!(message.contains(&pods[0]) && message.contains("403"), "{message}");
     assert!(!cluster.events_of(reason::FAILED_CLAIM).await.is_empty());
@@ -230,7 +213,9 @@ async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
     cluster.pass(Duration::from_secs(10)).await;
     assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
     cluster.faults.clear();
-    let healed = |view: &View| view.is_complete() && view.available() == 4 && failure(view).is_none();
+    let healed = |view: &View| {
+        view.is_complete() && view.available() == 4 && view.why(condition::REPLICA_FAILURE).is_none()
+    };
     let view = cluster.until("it is healed", healed).await;
     assert!(pods[..3].iter().all(|pod| names(&view.pods).contains(pod)));
     assert_eq!((cluster.asked(mark, "create", "pods").len(), cluster.deleted(mark).len()), (1, 0));
@@ -257,9 +242,13 @@ async fn a_pod_that_comes_back_from_its_adoption_without_an_owner_is_not_replace
     cluster.pass(Duration::from_secs(60)).await;
     let view = cluster.view().await;
     assert_eq!(names(&view.pods), pods);
-    assert_eq!(failure(&view).unwrap().0, reason::FAILED_CLAIM);
+    assert_eq!(view.why(condition::REPLICA_FAILURE).unwrap().0, reason::FAILED_CLAIM);
     assert!(cluster.asked(mark, "patch", "pods").len() < 100, "it backs off");
     cluster.faults.clear();
-    cluster.until("they are taken in", |view| view.is_complete() && failure(view).is_none()).await;
+    cluster
+        .until("they are taken in", |view| {
+            view.is_complete() && view.why(condition::REPLICA_FAILURE).is_none()
+        })
+        .await;
     assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
 }

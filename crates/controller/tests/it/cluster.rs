@@ -1,5 +1,4 @@
-//! A sandbox with a controller, and the actions and observations of the scenarios. Time is tokio's, and
-//! paused.
+//! A sandbox with a controller, and the actions and observations of the scenarios. Time is simulated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,8 +134,7 @@ impl Cluster {
         (self.faults.client(&self.sandbox.client().unwrap()), options)
     }
 
-    /// Starts a controller that runs only while it holds the Lease. It runs until `stop` is sent, or its task
-    /// is aborted.
+    /// Starts a controller that runs only while it holds the Lease. It runs until `stop` is sent.
     pub fn start_replica(&mut self, stop: oneshot::Receiver<()>) -> JoinHandle<()> {
         let (client, mut options) = self.next_controller();
         options.metrics = Arc::new(Metrics::new().unwrap());
@@ -280,6 +278,15 @@ impl Cluster {
         self.deployments().patch_status("web", &PatchParams::default(), &patch).await.unwrap();
     }
 
+    /// Changes the schema of the fields of OrderedDeployments.
+    pub async fn change_schema(&self, change: impl FnOnce(&mut Value)) {
+        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let name = "ordereddeployments.ordereddeployment.io";
+        let mut crd = serde_json::to_value(api.get(name).await.unwrap()).unwrap();
+        change(crd.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties").unwrap());
+        api.replace(name, &PostParams::default(), &serde_json::from_value(crd).unwrap()).await.unwrap();
+    }
+
     pub async fn view(&self) -> View {
         let deployment = self.deployments().get("web").await.unwrap();
         let mut pods = self.pods().list(&ListParams::default().labels("app=web")).await.unwrap().items;
@@ -330,11 +337,17 @@ impl Cluster {
         tokio::time::sleep(time).await;
     }
 
-    /// The matching requests of controllers, from number `from` on.
-    pub fn asked(&self, from: usize, verb: &str, plural: &str) -> Vec<Record> {
+    /// The requests of controllers, from number `from` on.
+    pub fn all_asked(&self, from: usize) -> Vec<Record> {
         let requests = self.sandbox.requests().into_iter().skip(from);
-        let own = requests.filter(|record| record.user_agent.starts_with("ordered-controller-manager"));
-        own.filter(|record| record.verb == verb && record.plural == plural).collect()
+        requests.filter(|record| record.user_agent.starts_with("ordered-controller-manager")).collect()
+    }
+
+    /// Those of them with this verb and resource.
+    pub fn asked(&self, from: usize, verb: &str, plural: &str) -> Vec<Record> {
+        let mut asked = self.all_asked(from);
+        asked.retain(|record| record.verb == verb && record.plural == plural);
+        asked
     }
 
     /// The names of the pods deleted since then, in order.
@@ -390,6 +403,13 @@ impl View {
         let complete = status.condition(condition::COMPLETE);
         status.observed_generation == self.deployment.metadata.generation
             && complete.is_some_and(|complete| complete.status == ConditionStatus::True)
+    }
+
+    /// The reason and the message of a condition that is true.
+    pub fn why(&self, type_: &str) -> Option<(String, String)> {
+        let status = self.status();
+        let condition = status.condition(type_).filter(|one| one.status == ConditionStatus::True)?;
+        Some((condition.reason.clone(), condition.message.clone()))
     }
 
     pub fn active(&self) -> Vec<Pod> {

@@ -12,12 +12,6 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, names, spec_of};
 
-/// The requests of the controller from that number on.
-fn asked(cluster: &Cluster, from: usize) -> Vec<Record> {
-    let requests = cluster.sandbox.requests().into_iter().skip(from);
-    requests.filter(|record| record.user_agent.starts_with("ordered-controller-manager")).collect()
-}
-
 /// Requests by verb and resource, without watches, which stay open.
 fn counted(requests: &[Record]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
@@ -36,13 +30,12 @@ async fn rolled_out(spec: Value) -> (Vec<Record>, Vec<String>) {
     cluster.set_image("web:2").await;
     cluster.until_out(10).await;
     cluster.pass(Duration::from_secs(60)).await;
-    (asked(&cluster, mark), pods)
+    (cluster.all_asked(mark), pods)
 }
 
 /// Each pod is replaced with two requests. Besides those, at most once a second (the pods of the sandbox are
 /// ready after one): one event for the created pods, one for the deleted pods, one for the scaled sets, and
-/// one size and one status for each set. The total was 139 when each pod had its own events and each size its
-/// own write.
+/// one size and one status for each set. With single events and sizes, the total was 139.
 #[tokio::test(start_paused = true)]
 async fn a_replaced_pod_costs_two_requests_and_reports_once_a_second() {
     let (requests, _) = rolled_out(json!({})).await;
@@ -84,8 +77,7 @@ struct Batch {
     gone: i64,
 }
 
-/// The batches: deletions at one moment together, and evictions, which are sent one by one with nothing
-/// published in between.
+/// The batches: deletions at one moment, or evictions with nothing published in between.
 fn batches(requests: &[Record], pods: &[String], verb: &str, subresource: Option<&str>) -> Vec<Batch> {
     let (mut published, mut left) = (10, 10);
     let mut seen: Vec<Batch> = Vec::new();
@@ -178,7 +170,7 @@ async fn events_name_every_created_and_deleted_pod() {
     }
     let scaled = messages("ScalingReplicaSet").await;
     assert!(scaled.contains("to 0"), "{scaled}");
-    assert!(asked(&cluster, 0).iter().all(|record| record.plural != "events" || record.code < 300));
+    assert!(cluster.all_asked(0).iter().all(|record| record.plural != "events" || record.code < 300));
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,7 +191,7 @@ async fn an_unfinished_migration_costs_one_read_a_second_and_no_list() {
     cluster.pass(Duration::from_secs(5)).await;
     let mark = cluster.mark();
     cluster.pass(Duration::from_secs(60)).await;
-    let counts = counted(&asked(&cluster, mark));
+    let counts = counted(&cluster.all_asked(mark));
     assert_eq!(counts.keys().collect::<Vec<_>>(), ["get deployments"], "{counts:#?}");
     assert!((50..=62).contains(&counts["get deployments"]), "{counts:#?}");
 }

@@ -1,5 +1,4 @@
-//! `podDeletion: Evict`: the controller waits for refused evictions in order and with backoff, and names the
-//! budgets.
+//! `podDeletion: Evict`: the controller waits for refused evictions in order and with backoff.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +8,6 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
-use ordereddeployment_api::Condition;
 use ordereddeployment_api::names::{annotation, condition, reason};
 use ordereddeployment_sandbox::Record;
 use serde_json::{Value, json};
@@ -45,12 +43,8 @@ async fn deployed(cluster: &Cluster, replicas: i32) -> Vec<String> {
     pods
 }
 
-fn condition_of(view: &View, type_: &str) -> Option<Condition> {
-    view.status().condition(type_).cloned()
-}
-
 fn is_refused(view: &View) -> bool {
-    condition_of(view, condition::REPLICA_FAILURE).is_some_and(|one| one.reason == reason::EVICTION_REFUSED)
+    view.why(condition::REPLICA_FAILURE).is_some_and(|(why, _)| why == reason::EVICTION_REFUSED)
 }
 
 /// The evictions requested since then, accepted or not.
@@ -76,8 +70,7 @@ async fn an_eviction_refused_for_hours_is_retried_twice_a_minute() {
     cluster.pass(Duration::from_secs(3600)).await;
     let asked = evictions(&cluster, mark, false).len();
     assert!((115..=121).contains(&asked), "{asked}");
-    // One event is updated, at most once per refusal; the status says that the deadline has passed; only the
-    // pod and the budgets are read.
+    // One event is updated, at most once per refusal; the status says that the deadline has passed.
     assert!(cluster.asked(mark, "patch", "events").len() <= asked);
     assert_eq!(cluster.asked(mark, "patch", "ordereddeployments").len(), 1);
     let table = [
@@ -106,8 +99,7 @@ async fn a_refused_eviction_is_retried_early_only_after_another_pod_becomes_read
     }
     let asked = evictions(&cluster, mark, false).len();
     assert!(asked <= 1, "{asked} in ten seconds");
-    // Without an event, the next attempt is up to half a minute away. (Blocked by the floor, the pod would be
-    // deleted.)
+    // Without an event, the next attempt is up to half a minute away. (The floor would let the pod go.)
     cluster.patch(json!({"spec": {"deletionOrder": {"unavailablePods": "InOrder"}}})).await;
     cluster.set_ready(&pods[2], false).await;
     cluster.pass(Duration::from_secs(1)).await;
@@ -117,8 +109,8 @@ async fn a_refused_eviction_is_retried_early_only_after_another_pod_becomes_read
     assert!(!evictions(&cluster, mark, false).is_empty());
 }
 
-/// A budget that counts between the writes of two sets expects too many pods. No node could be drained while
-/// the rollout is paused.
+/// A budget that counts between the writes of two sets expects too many pods. No node could be drained in the
+/// pause.
 #[tokio::test(start_paused = true)]
 async fn a_budget_that_was_counted_between_two_sizes_is_counted_again_in_a_pause() {
     let cluster = Cluster::start_with_quick_pods(Duration::from_millis(100)).await;
@@ -152,7 +144,7 @@ async fn a_budget_that_was_counted_between_two_sizes_is_counted_again_in_a_pause
         }))
     });
     cluster.set_image("web:2").await;
-    cluster.until("it is held", |view| view.status().hold.is_some()).await;
+    cluster.until_held().await;
     cluster.pass(Duration::from_secs(120)).await;
     assert_eq!(*between.lock().unwrap(), [4, 5], "before the first write, and between both");
     assert_eq!(counted().await, (4, 1));
@@ -166,51 +158,33 @@ async fn a_not_found_answer_about_another_object_loses_no_pod_and_no_eviction_ve
     let cluster = Cluster::start().await;
     let pods = deployed(&cluster, 3).await;
     let versions = Arc::new(Mutex::new(Vec::new()));
-    let asked = Arc::clone(&versions);
-    cluster.faults.rule(move |info| {
-        if !info.is(&Method::POST, "/eviction") {
-            return RequestFault::None;
-        }
-        asked.lock().unwrap().push(info.body["apiVersion"].clone());
-        RequestFault::Response(404)
-    });
+    let record = |cluster: &Cluster| {
+        let asked = Arc::clone(&versions);
+        cluster.faults.rule(move |info| {
+            if info.is(&Method::POST, "/eviction") {
+                asked.lock().unwrap().push(info.body["apiVersion"].clone());
+            }
+            RequestFault::None
+        });
+    };
+    record(&cluster);
+    cluster.faults.when(|info| info.is(&Method::POST, "/eviction"), || RequestFault::Response(404));
     let mark = cluster.mark();
     cluster.set_image("web:2").await;
     cluster.pass(Duration::from_secs(60)).await;
     let view = cluster.view().await;
     assert_eq!(names(&view.active()), pods);
-    let failure = condition_of(&view, condition::REPLICA_FAILURE).unwrap();
-    assert!(failure.message.contains("injected 404"), "{failure:?}");
+    let (_, message) = view.why(condition::REPLICA_FAILURE).unwrap();
+    assert!(message.contains("injected 404"), "{message}");
     assert!(cluster.mark() - mark < 200, "{}", cluster.mark() - mark);
     cluster.faults.clear();
-    let last = Arc::new(Mutex::new(Vec::new()));
-    let asked = Arc::clone(&last);
-    cluster.faults.rule(move |info| {
-        if info.is(&Method::POST, "/eviction") {
-            asked.lock().unwrap().push(info.body["apiVersion"].clone());
-        }
-        RequestFault::None
-    });
+    // Both versions are tried while neither is known; the usual one stays the first.
+    let tried = std::mem::take(&mut *versions.lock().unwrap());
+    assert_eq!(tried[..2], ["policy/v1", "policy/v1beta1"]);
+    record(&cluster);
     cluster.until_out(3).await;
     assert_eq!(evicted(&cluster, mark), pods);
-    // Both versions are tried while neither is known; the usual one stays the first.
-    assert_eq!(versions.lock().unwrap()[..2], ["policy/v1", "policy/v1beta1"]);
-    assert!(last.lock().unwrap().iter().all(|version| version == "policy/v1"), "{last:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn each_pod_is_read_before_its_eviction() {
-    let cluster = Cluster::start().await;
-    deployed(&cluster, 4).await;
-    budget(&cluster, "web", ("minAvailable", 1)).await;
-    let from = cluster.mark();
-    cluster.scale(2).await;
-    cluster.until("two pods", |view| view.active().len() == 2).await;
-    let evicted = evictions(&cluster, from, true);
-    assert_eq!(evicted.len(), 2);
-    let read: Vec<_> = cluster.asked(from, "get", "pods").into_iter().map(|one| one.name).collect();
-    assert!(evicted.iter().all(|one| read.contains(&one.name)), "{read:?}");
-    assert!(evictions(&cluster, from, false).is_empty());
+    assert!(versions.lock().unwrap().iter().all(|version| version == "policy/v1"), "{versions:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -225,7 +199,7 @@ async fn a_budget_that_counts_an_eviction_that_failed_is_explained() {
     });
     cluster.scale(2).await;
     let view = cluster.until("it is refused", is_refused).await;
-    let message = condition_of(&view, condition::REPLICA_FAILURE).unwrap().message;
+    let (_, message) = view.why(condition::REPLICA_FAILURE).unwrap();
     assert!(message.contains("an eviction of this pod that was not carried out"), "{message}");
     cluster.pass(Duration::from_secs(180)).await;
     assert_eq!(cluster.view().await.active().len(), 2);
@@ -242,7 +216,7 @@ async fn unavailable_pods_are_deleted_regardless_of_budgets() {
     cluster.until("it is refused", is_refused).await;
     assert_eq!(cluster.deleted(mark), pods[..1]);
     loosen(&cluster, json!(0)).await;
-    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+    cluster.until_out(3).await;
     assert_eq!((cluster.deleted(mark), evicted(&cluster, mark)), (pods[..1].to_vec(), pods[1..].to_vec()));
 }
 

@@ -1,5 +1,4 @@
-//! Rules between a controller and the server: a test may delay a request, do something before it, change it,
-//! or answer it.
+//! Rules between a controller and the server: a test may delay, change or answer a request.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -148,8 +148,7 @@ async fn a_new_leader_goes_on_within_its_lease_and_two_seconds() {
     first.abort();
     let took = replaces_after(&cluster, "default").await;
     assert!(took > Duration::from_secs(10) && took < Duration::from_secs(17), "{took:?}");
-    // A leader that ends releases the Lease. Its last statuses are shown late: they are not those of a
-    // built-in controller.
+    // A leader that ends releases the Lease. Its last statuses are shown late, and are known.
     let (_third, stopped) = oneshot::channel();
     cluster.start_replica(stopped);
     cluster.pass(START).await;

@@ -10,16 +10,14 @@ use ordereddeployment_kubernetes::{Fence, counted};
 use serde_json::json;
 
 use crate::cluster::{Cluster, names};
-use crate::fault_injector::RequestFault;
+use crate::fault_injector::{RequestFault, RequestInfo};
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_refused_for_long_ends_readiness_until_it_works() {
     let (cluster, _) = Cluster::with_pods(10).await;
     assert_eq!(cluster.health.unready(), None);
-    cluster.faults.rule(|info| {
-        let of_pods = info.path.starts_with("/api/v1/pods?");
-        if of_pods && info.method == Method::GET { RequestFault::Response(403) } else { RequestFault::None }
-    });
+    let of_pods = |info: &RequestInfo| info.method == Method::GET && info.path.starts_with("/api/v1/pods?");
+    cluster.faults.when(of_pods, || RequestFault::Response(403));
     // The open watch ends by itself within five minutes, as every watch does.
     cluster.pass(Duration::from_secs(360)).await;
     let why = cluster.health.unready().unwrap();

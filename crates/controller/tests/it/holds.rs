@@ -7,8 +7,7 @@ use serde_json::json;
 
 use crate::cluster::{Cluster, View, names};
 
-/// Ten pods, priorities 5, 5, 3 and 0s, a pause point on the 3; the rollout in progress. Returns the pod with
-/// the pause point.
+/// Ten pods, priorities 5, 5, 3 and 0s, in a rollout. Returns the pod of priority 3, with a pause point.
 async fn paused_at_the_third(cluster: &Cluster, side: &str) -> (String, Vec<String>) {
     let pods = names(&cluster.deployed(json!({})).await);
     for (pod, priority) in [(&pods[3], 5), (&pods[8], 5), (&pods[5], 3)] {

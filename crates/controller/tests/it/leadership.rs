@@ -38,12 +38,8 @@ async fn a_lease_that_is_answered_late_is_kept() {
     for seconds in [1, 3, 4] {
         for is_answer in [false, true] {
             let (cluster, _stop, replica) = led().await;
-            let late = Duration::from_secs(seconds);
-            cluster.faults.rule(move |info| match (is_of_lease(info), is_answer) {
-                (true, true) => RequestFault::DelayAnswer(late),
-                (true, false) => RequestFault::Delay(late),
-                (false, _) => RequestFault::None,
-            });
+            let late = if is_answer { RequestFault::DelayAnswer } else { RequestFault::Delay };
+            cluster.faults.when(is_of_lease, move || late(Duration::from_secs(seconds)));
             cluster.pass(Duration::from_secs(120)).await;
             assert!(!replica.is_finished(), "{seconds} s, {is_answer}");
             cluster.scale(3).await;
@@ -57,14 +53,13 @@ async fn a_lease_that_is_answered_late_is_kept() {
 async fn a_renewal_whose_answer_is_lost_counts_once_the_lease_shows_it() {
     let (cluster, _stop, replica) = led().await;
     let mut renewals = 0;
-    cluster.faults.rule(move |info| {
-        if !(is_of_lease(info) && info.method == Method::PUT) {
-            return RequestFault::None;
-        }
-        renewals += 1;
-        // Only each third renewal is answered.
-        if renewals % 3 == 0 { RequestFault::None } else { RequestFault::DelayAnswer(Duration::from_secs(9)) }
-    });
+    // Only each third renewal is answered.
+    let is_lost = move |info: &RequestInfo| {
+        let is_renewal = is_of_lease(info) && info.method == Method::PUT;
+        renewals += usize::from(is_renewal);
+        is_renewal && renewals % 3 != 0
+    };
+    cluster.faults.when(is_lost, || RequestFault::DelayAnswer(Duration::from_secs(9)));
     cluster.pass(Duration::from_secs(300)).await;
     assert!(!replica.is_finished());
 }
@@ -83,11 +78,8 @@ async fn a_lease_that_somebody_deletes_is_made_again() {
 async fn a_leader_that_ends_during_a_renewal_releases_the_lease() {
     for millis in (0..4000).step_by(250) {
         let (cluster, stop, replica) = led().await;
-        let late = Duration::from_millis(1500);
-        cluster.faults.rule(move |info| {
-            let is_renewal = info.method == Method::PUT && is_of_lease(info);
-            if is_renewal { RequestFault::DelayAnswer(late) } else { RequestFault::None }
-        });
+        let late = || RequestFault::DelayAnswer(Duration::from_millis(1500));
+        cluster.faults.when(|info| info.method == Method::PUT && is_of_lease(info), late);
         cluster.pass(Duration::from_millis(millis)).await;
         stop.send(()).unwrap();
         replica.await.unwrap();

@@ -1,5 +1,4 @@
-//! Tests of the controller on the sandbox, under the simulated clock: what users see, and the requests to the
-//! API server.
+//! Tests of the controller on the sandbox, under the simulated clock: what users see, and the requests.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,7 +14,6 @@ mod claims;
 mod cluster;
 mod costs;
 mod evictions;
-mod failures;
 mod fairness;
 mod fault_injector;
 mod faults;
@@ -24,7 +22,6 @@ mod handover;
 mod health;
 mod holds;
 mod leadership;
-mod limits;
 mod live_lists;
 mod nodecosts;
 mod odd_objects;
@@ -33,7 +30,4 @@ mod plain;
 mod replica_sets;
 mod rollouts;
 mod spellings;
-mod templates;
-mod tenants;
-mod unstored;
 mod webhooks;

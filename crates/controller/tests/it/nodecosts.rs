@@ -1,5 +1,4 @@
-//! Deletion costs of plain Deployments by node. The scenarios show how they follow nodes and rules, and leave
-//! other clients' values.
+//! Deletion costs of plain Deployments by node. The scenarios show more.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +6,11 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::core::NamespaceResourceScope;
-use kube::{Api, Resource, ResourceExt};
+use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_controller::{Options, RulesSource, health, run_node_costs};
+use ordereddeployment_kubernetes::Namespaced;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, spec_of};
@@ -25,14 +23,7 @@ deployments:
 ";
 
 /// Creates the object. Returns its UID.
-async fn create<K>(cluster: &Cluster, object: Value) -> Option<String>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-        + Serialize
-        + DeserializeOwned
-        + Clone
-        + std::fmt::Debug,
-{
+async fn create<K: Namespaced + Serialize>(cluster: &Cluster, object: Value) -> Option<String> {
     let api: Api<K> = Api::default_namespaced(cluster.client.clone());
     let object: K = serde_json::from_value(object).unwrap();
     api.create(&PostParams::default(), &object).await.unwrap().uid()

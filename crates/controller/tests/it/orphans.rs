@@ -1,33 +1,21 @@
 //! An object deleted with orphan propagation while the garbage collector is slow: it marks the object,
-//! releases its dependents one by one, and then removes the object. The test plays the garbage collector,
-//! step by step.
+//! releases its dependents one by one, and then removes the object. The test plays the garbage collector.
 
 use std::time::Duration;
 
 use http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
-use kube::core::NamespaceResourceScope;
-use kube::{Client, Resource, ResourceExt};
+use kube::{Client, ResourceExt};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use serde::de::DeserializeOwned;
+use ordereddeployment_kubernetes::Namespaced;
 use serde_json::{Value, json};
 
 use crate::batches::slow;
 use crate::cluster::Cluster;
 use crate::fault_injector::{RequestFault, RequestInfo};
 
-/// What a kind needs so that the test can change all of its objects.
-trait Kind:
-    Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned
-{
-}
-
-impl Kind for OrderedDeployment {}
-impl Kind for OrderedReplicaSet {}
-impl Kind for Pod {}
-
-async fn patch_all<K: Kind>(client: &Client, metadata: Value) -> Api<K> {
+async fn patch_all<K: Namespaced>(client: &Client, metadata: Value) -> Api<K> {
     let (api, patch) = (Api::<K>::default_namespaced(client.clone()), json!({"metadata": metadata}));
     for object in api.list(&ListParams::default()).await.unwrap() {
         api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
@@ -36,13 +24,13 @@ async fn patch_all<K: Kind>(client: &Client, metadata: Value) -> Api<K> {
 }
 
 /// Marks all objects of that kind as being deleted. A finalizer keeps them, as the garbage collector's does.
-async fn mark<K: Kind>(client: &Client) {
+async fn mark<K: Namespaced>(client: &Client) {
     let api = patch_all::<K>(client, json!({"finalizers": ["test/collector"]})).await;
     api.delete_collection(&DeleteParams::background(), &ListParams::default()).await.unwrap();
 }
 
 /// Releases all objects of that kind.
-async fn release<K: Kind>(client: &Client) {
+async fn release<K: Namespaced>(client: &Client) {
     patch_all::<K>(client, json!({"ownerReferences": null})).await;
 }
 

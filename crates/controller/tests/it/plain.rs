@@ -1,5 +1,4 @@
-//! Plain Deployments under random users and random faults: which pods are deleted when, and that all ends as
-//! it was asked for.
+//! Plain Deployments under random users and random faults: which pods are deleted when, and how all ends.
 //!
 //! Each run has a seed. `PLAIN_RUNS` sets how many there are, and `PLAIN_SEED` the first one.
 
@@ -10,10 +9,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::annotation;
-use ordereddeployment_controller::Family;
 use ordereddeployment_sandbox::{Collector, Record};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -22,7 +23,6 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, spec_of};
 use crate::fault_injector::RequestFault;
-use crate::tenants::{ATTACKER, attack};
 use history::{Seen, violations};
 
 /// How many seeds a usual test run plays.
@@ -168,6 +168,72 @@ async fn finish(cluster: &Cluster) -> Result<(), String> {
     Err(format!("it does not end: {last}"))
 }
 
+/// The namespace of the other tenant.
+const ATTACKER: &str = "attacker";
+
+/// The objects of this kind in this namespace.
+fn api(cluster: &Cluster, namespace: &str, api_version: &str, kind: &str) -> Api<DynamicObject> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    Api::namespaced_with(cluster.client.clone(), namespace, &resource)
+}
+
+async fn forge(api: &Api<DynamicObject>, object: Value) -> Option<String> {
+    let object = serde_json::from_value(object).unwrap();
+    api.create(&PostParams::default(), &object).await.unwrap().uid()
+}
+
+/// Forges pods and sets of every shape in a new namespace, with the UIDs of the victim's objects.
+async fn attack(cluster: &Cluster) {
+    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": ATTACKER}})).unwrap();
+    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    let (group, set_kind) = ("apps/v1", "ReplicaSet");
+    let owner = |kind: &str, name: &str, uid: &Option<String>| {
+        json!([{"apiVersion": group, "kind": kind,
+        "name": name, "uid": uid, "controller": true}])
+    };
+    let victim = &cluster.all_pods().await[0];
+    let (labels, set) = (victim.labels(), &victim.owner_references()[0]);
+    let deployment = api(cluster, "default", group, "Deployment").get("web").await.unwrap().uid();
+    let pod = json!({"containers": [{"name": "main", "image": "attacker:1"}]});
+    let sets = api(cluster, ATTACKER, group, set_kind);
+    let mut owners = vec![(set.name.clone(), Some(set.uid.clone()))];
+    // A set with the name of the victim's, one with another, and one that is being deleted.
+    for (name, finalizers) in
+        [(&*set.name, json!([])), ("a", json!([])), ("gone", json!(["example.com/stay"]))]
+    {
+        let object = json!({
+            "apiVersion": group, "kind": set_kind,
+            "metadata": {
+                "name": name, "labels": labels, "finalizers": finalizers,
+                "annotations": {annotation::DEPLOYMENT_REVISION: "9"},
+                "ownerReferences": owner("Deployment", "web", &deployment),
+            },
+            "spec": {
+                "replicas": 9, "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": pod},
+            },
+        });
+        owners.push((name.to_owned(), forge(&sets, object).await));
+    }
+    sets.delete("gone", &DeleteParams::default()).await.unwrap();
+    let pods = api(cluster, ATTACKER, "v1", "Pod");
+    for (number, (name, uid)) in owners.into_iter().enumerate() {
+        for (priority, point) in [("-1000", "before"), ("1000", "after"), ("x;y", "z")] {
+            let metadata = json!({
+                "generateName": format!("forged-{number}-"), "labels": labels,
+                "annotations": {annotation::DELETE_PRIORITY: priority, annotation::PAUSE_POINT: point},
+                "ownerReferences": owner(set_kind, &name, &uid),
+            });
+            forge(&pods, json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod})).await;
+        }
+    }
+    // An orphan that the victim's selector matches.
+    let metadata = json!({"name": "orphan", "labels": labels});
+    forge(&pods, json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod})).await;
+}
+
 async fn play(seed: u64) -> Result<Seen, String> {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut cluster = Cluster::start_with_deployments().await;
@@ -180,7 +246,7 @@ async fn play(seed: u64) -> Result<Seen, String> {
     if rng.random_bool(0.3) {
         // Otherwise the objects of the other tenant are deleted soon.
         cluster.sandbox.set_collector(Collector { frozen: true, ..Collector::default() });
-        attack(&cluster, Family::Plain).await;
+        attack(&cluster).await;
     }
     let crash = rng.random_bool(0.5).then(|| rng.random_range(0..ACTIONS));
     for action in 0..ACTIONS {

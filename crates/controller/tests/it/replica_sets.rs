@@ -53,10 +53,7 @@ async fn if_the_deployment_cannot_be_paused_lost_pods_are_replaced_and_users_are
     for (key, value) in [(annotation::DELETE_PRIORITY, "5"), (annotation::PAUSE_POINT, "before")] {
         cluster.annotate(&old[0], key, value).await;
     }
-    cluster.faults.rule(|info| {
-        let pauses = info.is(&Method::PATCH, "/deployments/web");
-        if pauses { RequestFault::Response(403) } else { RequestFault::None }
-    });
+    cluster.faults.when(|info| info.is(&Method::PATCH, "/deployments/web"), || RequestFault::Response(403));
     roll_out(&cluster).await;
     let now = names(&cluster.all_pods().await);
     let new: Vec<_> = now.iter().filter(|name| !old.contains(name)).collect();
@@ -78,10 +75,7 @@ async fn a_pod_that_cannot_be_adopted_stops_only_its_set() {
     let cluster = Cluster::start_with_deployments().await;
     let mut stray = deployed(&cluster).await[0].clone();
     stray.metadata = serde_json::from_value(json!({"name": "stray", "labels": stray.labels()})).unwrap();
-    cluster.faults.rule(|info| {
-        let adopts = info.is(&Method::PATCH, "/pods/stray");
-        if adopts { RequestFault::Response(403) } else { RequestFault::None }
-    });
+    cluster.faults.when(|info| info.is(&Method::PATCH, "/pods/stray"), || RequestFault::Response(403));
     cluster.pods().create(&PostParams::default(), &stray).await.unwrap();
     cluster.pass(Duration::from_secs(5)).await;
     assert_eq!(conditions(&cluster, "web:1").await, [condition::REPLICA_FAILURE]);

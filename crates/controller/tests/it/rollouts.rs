@@ -1,10 +1,12 @@
-//! Rollouts without pause points: which pods are created and deleted, in which order.
+//! Rollouts without pause points: which pods are created and deleted, in which order; refused templates.
 
 use std::time::Duration;
 
+use ordereddeployment_api::names::reason;
 use serde_json::json;
 
 use crate::cluster::{Cluster, line};
+use crate::fault_injector::RequestFault;
 
 #[tokio::test(start_paused = true)]
 async fn a_complete_deployment_costs_no_writes() {
@@ -12,11 +14,9 @@ async fn a_complete_deployment_costs_no_writes() {
     cluster.pass(Duration::from_secs(60)).await;
     let mark = cluster.mark();
     cluster.pass(Duration::from_secs(3600)).await;
-    let requests = cluster.sandbox.requests().into_iter().skip(mark);
-    let own: Vec<_> =
-        requests.filter(|record| record.user_agent.starts_with("ordered-controller-manager")).collect();
-    let writes: Vec<_> =
-        own.iter().filter(|record| !matches!(record.verb, "watch" | "list" | "get")).map(line).collect();
+    let mut writes = cluster.all_asked(mark);
+    writes.retain(|record| !matches!(record.verb, "watch" | "list" | "get"));
+    let writes: Vec<_> = writes.iter().map(line).collect();
     assert_eq!(writes, Vec::<String>::new());
 }
 
@@ -52,11 +52,35 @@ async fn old_pods_go_while_many_new_ones_are_created() {
     let mark = cluster.mark();
     cluster.patch(json!({"spec": {"strategy": strategy("100%", "50%")}})).await;
     cluster.until_out(200).await;
-    let requests = cluster.sandbox.requests().into_iter().skip(mark);
-    let of_pods = requests.filter(|one| one.plural == "pods" && one.subresource.is_none());
-    let own = of_pods.filter(|one| one.user_agent.starts_with("ordered-controller-manager"));
-    let writes: Vec<&str> =
-        own.map(|one| one.verb).filter(|verb| ["create", "delete"].contains(verb)).collect();
-    let before = writes.iter().take_while(|verb| **verb == "create").count();
-    assert_eq!(before, 31);
+    let of_pods = cluster.all_asked(mark).into_iter().filter(|one| one.plural == "pods");
+    let verbs = of_pods.map(|one| one.verb).filter(|verb| ["create", "delete"].contains(verb));
+    assert_eq!(verbs.take_while(|verb| *verb == "create").count(), 31);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_stays_refused_is_reported_once() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}})).await;
+    let containers = json!([{"name": "Not A Name", "image": "a"}]);
+    cluster.patch(json!({"spec": {"template": {"spec": {"containers": containers}}}})).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    let mark = cluster.mark();
+    cluster.pass(Duration::from_secs(300)).await;
+    // The message of the API server contains the name of the pod, and each try has another name.
+    assert_eq!(cluster.asked(mark, "patch", "ordereddeployments").len(), 0);
+    assert!(cluster.asked(mark, "create", "pods").len() >= 5, "it is tried on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fields_that_are_lost_on_the_way_are_named() {
+    let (cluster, _) = Cluster::with_pods(2).await;
+    cluster.faults.rule(|info| {
+        let mut body = info.body.clone();
+        let has_it = body.pointer_mut("/spec").and_then(|spec| spec.as_object_mut()?.remove("hostname"));
+        if has_it.is_some() { RequestFault::Mutate(body) } else { RequestFault::None }
+    });
+    cluster.patch(json!({"spec": {"template": {"spec": {"hostname": "h"}}}})).await;
+    cluster.until_out(2).await;
+    let said = cluster.events_of(reason::UNKNOWN_FIELDS).await;
+    assert!(matches!(said.as_slice(), [one] if one.contains(": spec.hostname.")), "{said:?}");
 }

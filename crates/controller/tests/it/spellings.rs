@@ -1,5 +1,4 @@
-//! Templates that are spelled differently restart nothing, as with a Deployment: the API server normalizes
-//! them.
+//! Templates that are spelled differently restart nothing: the API server normalizes them.
 
 use std::time::Duration;
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use http::Method;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
-use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
 use serde_json::{Value, json};
 
@@ -17,18 +16,11 @@ fn bounds(surge: i32, unavailable: i32) -> Value {
     json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}})
 }
 
-fn condition_of(view: &View, type_: &str) -> Option<(String, String)> {
-    let status = view.status();
-    let condition = status.condition(type_).filter(|one| one.status == ConditionStatus::True)?;
-    Some((condition.reason.clone(), condition.message.clone()))
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_create_as_slow_as_a_webhook_may_be_succeeds() {
     let cluster = Cluster::start().await;
-    cluster
-        .faults
-        .when(|info| info.is(&Method::POST, "/pods"), || RequestFault::Delay(Duration::from_secs(30)));
+    let slow = || RequestFault::Delay(Duration::from_secs(30));
+    cluster.faults.when(|info| info.is(&Method::POST, "/pods"), slow);
     let mark = cluster.mark();
     cluster.deployed(json!({"replicas": 2})).await;
     assert_eq!(cluster.asked(mark, "create", "pods").len(), 2);
@@ -38,10 +30,8 @@ async fn a_create_as_slow_as_a_webhook_may_be_succeeds() {
 async fn the_status_keeps_up_while_creates_are_slow() {
     let cluster = Cluster::start_with_quick_pods(Duration::ZERO).await;
     cluster.deployed(json!({"replicas": 10, "strategy": bounds(1, 1)})).await;
-    cluster.faults.rule(|info| {
-        let is_slow = info.creates_pod("web:2") && !info.is_dry_run();
-        if is_slow { RequestFault::Delay(Duration::from_secs(10)) } else { RequestFault::None }
-    });
+    let is_slow = |info: &RequestInfo| info.creates_pod("web:2") && !info.is_dry_run();
+    cluster.faults.when(is_slow, || RequestFault::Delay(Duration::from_secs(10)));
     cluster.set_image("web:2").await;
     for count in 3..=9 {
         let view = cluster.until("the next pod is there", |view| view.updated().len() >= count).await;
@@ -56,31 +46,28 @@ async fn a_dry_run_without_an_answer_is_reported_and_stops_only_what_needs_it() 
         let cluster = Cluster::start().await;
         let spec = json!({"replicas": 4, "strategy": bounds(0, 1), "progressDeadlineSeconds": 60});
         let pods = names(&cluster.deployed(spec).await);
-        cluster
-            .faults
-            .when(super::fault_injector::RequestInfo::is_dry_run, move || RequestFault::Response(fate));
+        cluster.faults.when(RequestInfo::is_dry_run, move || RequestFault::Response(fate));
         let mark = cluster.mark();
         cluster.set_image("web:2").await;
         cluster.pass(Duration::from_secs(90)).await;
         let view = cluster.view().await;
         assert_eq!(names(&view.pods), pods);
-        let (why, message) = condition_of(&view, condition::REPLICA_FAILURE).unwrap();
+        let (why, message) = view.why(condition::REPLICA_FAILURE).unwrap();
         assert_eq!(why, reason::TEMPLATE_UNPROVEN);
         assert!(message.contains(&fate.to_string()), "{message}");
-        assert_eq!(condition_of(&view, condition::STALLED).unwrap().0, reason::PROGRESS_DEADLINE_EXCEEDED);
+        assert_eq!(view.why(condition::STALLED).unwrap().0, reason::PROGRESS_DEADLINE_EXCEEDED);
         assert!(!cluster.events_of(reason::TEMPLATE_UNPROVEN).await.is_empty());
         assert!(cluster.asked(mark, "patch", "ordereddeployments").len() < 20, "it is reported once");
         cluster.faults.clear();
-        let out = |view: &View| view.is_complete() && view.updated().len() == 4;
-        let view = cluster.until("it is out", out).await;
-        assert_eq!(condition_of(&view, condition::REPLICA_FAILURE), None);
+        let view = cluster.until_out(4).await;
+        assert_eq!(view.why(condition::REPLICA_FAILURE), None);
     }
 }
 
 /// Lets that many seconds pass; then creates or changes have failed. Returns the message.
 async fn failed_create(cluster: &Cluster, seconds: u64) -> String {
     cluster.pass(Duration::from_secs(seconds)).await;
-    let (why, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
+    let (why, message) = cluster.view().await.why(condition::REPLICA_FAILURE).unwrap();
     assert_eq!(why, reason::FAILED_CREATE);
     message
 }
@@ -220,7 +207,7 @@ async fn requests_refused_with_conflicts_are_not_retried_endlessly() {
         cluster.pass(Duration::from_secs(60)).await;
         assert!(asked.load(Ordering::Relaxed) >= 3, "{asked:?}");
         assert!(cluster.mark() - mark < 600, "{}", cluster.mark() - mark);
-        let (found, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
+        let (found, message) = cluster.view().await.why(condition::REPLICA_FAILURE).unwrap();
         assert_eq!(found, why);
         assert!(message.contains("injected 409"), "{message}");
         cluster.faults.clear();

@@ -1,5 +1,4 @@
-//! How the API server is reached: the kubeconfig, proxies and connections, and credentials that are loaded
-//! again when they change.
+//! How the API server is reached: the kubeconfig, proxies, connections, and credentials that change.
 //!
 //! The layers of requests are kube's. Made here is what kube does otherwise than client-go: Nagle's algorithm
 //! is off, connections have a keepalive, `NO_PROXY` is compared with the address of the cluster, and a
@@ -9,7 +8,7 @@ use std::error::Error as StdError;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{StatusCode, Uri};
@@ -23,6 +22,7 @@ use kube::client::retry::RetryPolicy;
 use kube::client::{AuthError, Body, ConfigExt};
 use kube::config::{Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use parking_lot::Mutex;
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -34,14 +34,12 @@ use crate::client::error::with_causes;
 
 /// Files of credentials are read again after that long, as token files in client-go.
 const REREAD: Duration = Duration::from_secs(60);
-/// Credentials that the API server refuses, or that cannot be loaded, are loaded again, no more often than
-/// that.
+/// Credentials that are refused, or cannot be loaded, are loaded again, no more often than that.
 const AGAIN: Duration = Duration::from_secs(10);
 /// Credentials that are refused for that long, and were refused in the last [`RECENT`], are given up.
 const REFUSED: Duration = Duration::from_secs(180);
 const RECENT: Duration = Duration::from_secs(60);
-/// A connection without data is probed after that long, then every [`PROBES`], [`MISSING`] times: a dead one
-/// is closed after 45 s.
+/// A connection without data is probed after that long, every [`PROBES`]: a dead one is closed after 45 s.
 const IDLE: Duration = Duration::from_secs(30);
 const PROBES: Duration = Duration::from_secs(5);
 const MISSING: u32 = 3;
@@ -100,8 +98,7 @@ fn count(refusals: &watch::Sender<Option<Refusals>>, is_refused: bool) {
 }
 
 impl Credentials {
-    /// Waits until every request was refused for three minutes (401), though the credentials were loaded
-    /// again.
+    /// Waits until every request was refused (401) for three minutes, with credentials loaded again.
     pub async fn refused(mut self) {
         loop {
             let Ok(refusals) = self.0.wait_for(Option::is_some).await.map(|refusals| *refusals) else {
@@ -164,7 +161,7 @@ struct Current {
 impl Access {
     async fn send(self: Arc<Self>, request: http::Request<Body>) -> Result<http::Response<Body>, BoxError> {
         self.load_again(REREAD, false);
-        let client = self.current().client.clone();
+        let client = self.current.lock().client.clone();
         let answer = client.send(request).await?;
         let is_refused = answer.status() == StatusCode::UNAUTHORIZED;
         count(&self.refusals, is_refused);
@@ -174,13 +171,9 @@ impl Access {
         Ok(answer)
     }
 
-    fn current(&self) -> std::sync::MutexGuard<'_, Current> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Loads the credentials in the background, if that is that long ago. No request waits for it.
     fn load_again(self: &Arc<Self>, after: Duration, is_refused: bool) {
-        let mut current = self.current();
+        let mut current = self.current.lock();
         let after = if current.logged.is_some() { AGAIN } else { after };
         if current.is_loading || current.loaded.elapsed() < after {
             return;
@@ -198,7 +191,7 @@ impl Access {
         let access = Arc::clone(self);
         tokio::spawn(async move {
             let made = made.await;
-            let mut current = access.current();
+            let mut current = access.current.lock();
             (current.is_loading, current.loaded) = (false, Instant::now());
             let failure = match made {
                 Ok(Some(Ok((client, print)))) => {
@@ -221,8 +214,7 @@ impl Access {
     }
 }
 
-/// The message of an error of [`client`], without what a credential plugin printed or was given: that can be
-/// a secret.
+/// The message of an error of [`client`], without what a credential plugin printed or was given.
 #[must_use]
 pub fn plainly(error: &kube::Error) -> String {
     match error {
@@ -259,8 +251,7 @@ fn build(mut config: Config) -> kube::Result<Client> {
     }
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
-    // Nagle's algorithm holds the first request of a connection back until the API server acknowledges the
-    // TLS handshake: 40 ms.
+    // Nagle's algorithm holds the first request back until the TLS handshake is acknowledged: 40 ms.
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(IDLE));
     tcp.set_keepalive_interval(Some(PROBES));

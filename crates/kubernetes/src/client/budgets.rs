@@ -4,29 +4,16 @@ use std::collections::BTreeMap;
 
 use ordereddeployment_api::LabelSelector;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-/// A PodDisruptionBudget with the fields that the controller reads.
+/// A PodDisruptionBudget.
 #[derive(Debug, Deserialize)]
 pub struct Budget {
-    metadata: BudgetMetadata,
+    metadata: Value,
     #[serde(default)]
     spec: BudgetSpec,
     #[serde(default)]
-    status: BudgetStatus,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct BudgetMetadata {
-    #[serde(default)]
-    name: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BudgetStatus {
-    #[serde(default)]
-    disrupted_pods: Map<String, Value>,
+    status: Value,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -38,14 +25,14 @@ impl Budget {
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.metadata.name
+        self.metadata["name"].as_str().unwrap_or_default()
     }
 
     /// Whether the budget counts an eviction of this pod that was not carried out. The disruption controller
     /// takes it back after two minutes (`DeletionTimeout` in `pkg/controller/disruption/disruption.go`).
     #[must_use]
     pub fn counts(&self, pod: &str) -> bool {
-        self.status.disrupted_pods.contains_key(pod)
+        !self.status["disruptedPods"][pod].is_null()
     }
 
     /// Whether the budget selects pods with these labels. An empty selector selects all pods in

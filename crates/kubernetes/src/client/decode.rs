@@ -19,8 +19,7 @@ use serde_json::{Value, json};
 
 use crate::client::error::RequestError;
 
-/// The deepest nesting of an object. JSON is decoded only to a depth of 128, which a template with arbitrary
-/// fields can exceed.
+/// The deepest nesting of an object. JSON is decoded to a depth of 128. A template can exceed that.
 const DEPTH: usize = 100;
 /// The depth at which an answer is cut: deeper than any object of [`DEPTH`] in a list, and
 /// less deep than the limit of the decoder.
@@ -124,8 +123,7 @@ fn metadata_only(value: &Value) -> Value {
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Removes large fields that the controller does not read, and repairs values that API servers accept
-/// unchecked: times outside of the supported range. Writes patch single fields: what is removed here stays on
-/// the server.
+/// unchecked: times outside of the supported range. Writes patch single fields: the rest stays on the server.
 fn sanitize(value: &mut Value) {
     let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     metadata.remove("managedFields");

@@ -48,8 +48,7 @@ impl RequestError {
         }
     }
 
-    /// How long the answer asks to wait before the next request. A budget that refuses an eviction has its
-    /// own backoff.
+    /// How long the answer asks to wait before the next request. Refused evictions have their own backoff.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let Self::Answered(status) = self else { return None };
@@ -64,8 +63,7 @@ impl RequestError {
         self.code() == Some(404)
     }
 
-    /// Whether that object does not exist. Other answers have this code too: for a namespace,
-    /// or for a path that a proxy does not know.
+    /// Whether that object does not exist. Other answers have this code too.
     #[must_use]
     pub fn says_gone(&self, name: &str) -> bool {
         matches!(self, Self::Answered(status) if status.code == 404
@@ -209,32 +207,24 @@ mod tests {
 
     #[test]
     fn only_a_refusal_of_the_pod_itself_refuses_a_template() {
-        let refused = |words: &str| DryRunAnswer::Refused(words.to_owned());
-        let undecided = |words: &str| DryRunAnswer::Undecided(words.to_owned());
-        let table = [
-            (
-                422,
-                "spec.containers[0].image: Required value",
-                refused("spec.containers[0].image: Required value"),
-            ),
-            (400, "strict decoding error", refused("strict decoding error")),
-            (403, "violates PodSecurity", refused("violates PodSecurity")),
-            (
-                403,
-                "pods \"a\" is forbidden: exceeded quota: q",
-                undecided("pods \"a\" is forbidden: exceeded quota: q"),
-            ),
-            (
-                400,
-                "admission webhook \"w\" does not support dry run",
-                undecided("admission webhook \"w\" does not support dry run"),
-            ),
-            (429, "slow down", DryRunAnswer::Retry),
-            (500, "failed calling webhook", DryRunAnswer::Retry),
-            (503, "busy", DryRunAnswer::Retry),
-        ];
-        for (code, words, expected) in table {
-            assert_eq!(answer(code, "", words).dry_run_answer(), expected, "{code} {words}");
+        type Answer = fn(String) -> DryRunAnswer;
+        let (refused, undecided): (Answer, Answer) = (DryRunAnswer::Refused, DryRunAnswer::Undecided);
+        let retry: Answer = |_| DryRunAnswer::Retry;
+        for (code, words, expected) in [
+            (422, "spec.containers[0].image: Required value", refused),
+            (400, "strict decoding error", refused),
+            (403, "violates PodSecurity", refused),
+            (403, "pods \"a\" is forbidden: exceeded quota: q", undecided),
+            (400, "admission webhook \"w\" does not support dry run", undecided),
+            (429, "slow down", retry),
+            (500, "failed calling webhook", retry),
+            (503, "busy", retry),
+        ] {
+            assert_eq!(
+                answer(code, "", words).dry_run_answer(),
+                expected(words.to_owned()),
+                "{code} {words}"
+            );
         }
         assert_eq!(RequestError::TimedOut(Duration::from_secs(10)).dry_run_answer(), DryRunAnswer::Retry);
     }

@@ -10,7 +10,6 @@ use http_body_util::{BodyExt, Limited, StreamBody};
 use jiff::Timestamp;
 use kube::client::Body;
 use kube::core::Status;
-use kube::core::response::StatusDetails;
 use kube::{Client, Config};
 use ordereddeployment_api::names::CONTROLLER;
 use tokio::time::timeout;
@@ -23,8 +22,7 @@ use crate::health::{Health, watch_of};
 
 /// Longer than a watch may be idle (290 s and a margin): only a read of a dead connection times out.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
-/// How long a watch or a list waits for the beginning of its answer. An API server gives up requests that
-/// take longer.
+/// How long a watch or a list waits for the beginning of its answer. API servers wait no longer.
 const ANSWERS: Duration = Duration::from_secs(60);
 /// How long an answer may be silent. An API server sends a bookmark on each watch every minute; a proxy whose
 /// own connection to the API server is dead sends nothing. Kubernetes 1.20 sends no bookmark before the first
@@ -150,15 +148,12 @@ async fn with_retry_after(answer: http::Response<Body>) -> Result<http::Response
         let text = String::from_utf8_lossy(&read);
         Status::failure(text.trim(), "TooManyRequests").with_code(parts.status.as_u16())
     });
-    let nothing = || StatusDetails {
-        name: String::new(),
-        group: String::new(),
-        kind: String::new(),
-        uid: String::new(),
-        causes: Vec::new(),
-        retry_after_seconds: 0,
+    let mut details = match status.details.take() {
+        Some(details) => details,
+        None => serde_json::from_str("{}")?,
     };
-    status.details.get_or_insert_with(nothing).retry_after_seconds = seconds;
+    details.retry_after_seconds = seconds;
+    status.details = Some(details);
     Ok(http::Response::from_parts(parts, Body::from(serde_json::to_vec(&status)?)))
 }
 

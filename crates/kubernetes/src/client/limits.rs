@@ -5,9 +5,10 @@
 //! and Events, have turns as if they were one more. Not limited are watches, which would miss events, and the
 //! Lease and the probe, which must not wait.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until};
 
@@ -73,15 +74,13 @@ impl Limiter {
         Self(Arc::new(Kept { bucket, next: Permits::new(1), in_flight: Permits::new(in_flight), for_object }))
     }
 
-    /// How many requests one object may have in flight: a quarter, so that one object cannot block all
-    /// others.
+    /// How many requests one object may have in flight: a quarter, so that it blocks no other.
     #[must_use]
     pub fn for_object(&self) -> Arc<Semaphore> {
         Arc::new(Semaphore::new(self.0.for_object))
     }
 
-    /// Waits until a request of that namespace may be sent. It counts as in flight until the permit is
-    /// dropped.
+    /// Waits until a request of that namespace may be sent. It is in flight as long as the permit.
     pub async fn wait(&self, namespace: &Arc<str>) -> Option<Permit> {
         let permit = self.0.in_flight.acquire(namespace).await;
         self.wait_for_next(namespace).await;
@@ -123,7 +122,7 @@ impl Bucket {
     }
 
     fn reserve(&self, now: Instant) -> Instant {
-        let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut full = self.full.lock();
         let filled = full.map_or(now, |full| full.max(now));
         *full = Some(filled + self.interval);
         filled.checked_sub(self.ahead).map_or(now, |at| at.max(now))

@@ -1,11 +1,10 @@
 //! Live lists of sets and pods: read past the cache, and shared by the objects that wait for one.
 //!
 //! For each list with a label selector the API server reads the whole namespace. When many objects of one
-//! namespace wait for a list, one list without a selector serves all of them. A list serves only objects that
-//! asked before it began. [`Turns`] decides which list begins, and [`Shares`] which object gets which item;
-//! both do no I/O.
+//! namespace wait for a list, one list without a selector serves all of them. It serves only who asked before
+//! it began.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -15,17 +14,16 @@ use ordereddeployment_api::LabelSelector;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::client::error::RequestError;
+use crate::fair::Turns;
 
 /// How many live lists of one kind are read at the same time. A list costs the API server as much as
 /// thousands of other requests: more of them at once make each one slower, until all of them time out.
 const LISTS: usize = 8;
-/// How many lists with a selector are read at the same time in one namespace. If more objects wait, one list
-/// serves them. It takes about as long as so many lists with a selector, since every object of the namespace
-/// is also encoded, sent and decoded.
+/// So many objects of one namespace have lists with their selectors, one after the other; more of them share
+/// one list. It takes about as long, since every object of the namespace is also encoded, sent and decoded.
 const SELECTED: usize = 2;
 
-/// The objects that match, and the version of the list. A shared list has each object once, however many wait
-/// for it.
+/// The objects that match, and the version of the list. A shared list has each object once.
 pub type Listed<K> = (Vec<Arc<K>>, u64);
 
 /// Asks for live lists of one kind. [`LiveLister`] reads them.
@@ -63,13 +61,9 @@ impl<K> LiveLists<K> {
 }
 
 /// Who reads lists of a kind from the API server.
-pub trait Lists<K>: Sized {
-    /// The same for objects of that namespace.
-    #[must_use]
-    fn for_namespace(&self, namespace: &str) -> Self;
-
-    /// Reads the objects that match, if there is a selector, and passes on each of them. Returns the version
-    /// of the list.
+pub trait Lists<K> {
+    /// Reads the objects that match, if there is a selector, and passes them on. Returns the version of the
+    /// list.
     fn list(
         &self,
         namespace: &str,
@@ -81,21 +75,23 @@ pub trait Lists<K>: Sized {
 impl<K: Resource + Send + Sync> LiveLister<K> {
     /// Reads lists until nobody can ask any more.
     pub async fn run(mut self, lists: &impl Lists<K>) {
-        let mut turns: Turns<Ask<K>> = Turns::default();
+        let (mut waiting, mut busy) = (Turns::<Ask<K>>::default(), BTreeSet::new());
         let mut running = FuturesUnordered::new();
         loop {
             tokio::select! {
                 biased;
-                Some(namespace) = running.next() => turns.end(&namespace),
-                Some(ask) = self.0.recv() => turns.ask(Arc::clone(&ask.namespace), ask),
+                Some(namespace) = running.next() => {
+                    busy.remove(&namespace);
+                }
+                Some(ask) = self.0.recv() => waiting.push(Arc::clone(&ask.namespace), ask),
                 else => return,
             }
             // The next list serves all that have asked by now.
             while let Ok(ask) = self.0.try_recv() {
-                turns.ask(Arc::clone(&ask.namespace), ask);
+                waiting.push(Arc::clone(&ask.namespace), ask);
             }
-            while let Some((namespace, waiting)) = turns.begin() {
-                running.push(read(lists, namespace, waiting));
+            while let Some((namespace, served)) = begin(&mut waiting, &mut busy) {
+                running.push(read(lists, namespace, served));
             }
         }
     }
@@ -109,7 +105,7 @@ async fn read<K: Resource + Send + Sync>(
 ) -> Arc<str> {
     let waiting = waiting.into_iter().filter(|ask| !ask.answer.is_closed());
     let (selectors, answers): (Vec<_>, Vec<_>) = waiting.map(|ask| (ask.selector, ask.answer)).unzip();
-    let lists = lists.for_namespace(&namespace);
+    let none = BTreeMap::new();
     let mut kept: Vec<Vec<Arc<K>>> = answers.iter().map(|_| Vec::new()).collect();
     let listed = match (&*selectors, &mut *kept) {
         ([], _) | (_, []) => return namespace,
@@ -117,13 +113,11 @@ async fn read<K: Resource + Send + Sync>(
             lists.list(&namespace, Some(selector), |item| kept.push(Arc::new(item))).await
         }
         (selectors, kept) => {
-            let shares = Shares::of(selectors);
             let share = |item: K| {
                 let item = Arc::new(item);
-                for at in shares.of_labels(item.meta().labels.as_ref()) {
-                    if let Some(kept) = kept.get_mut(at) {
-                        kept.push(Arc::clone(&item));
-                    }
+                let labels = item.meta().labels.as_ref().unwrap_or(&none);
+                for (_, kept) in selectors.iter().zip(&mut *kept).filter(|(of, _)| of.matches(labels)) {
+                    kept.push(Arc::clone(&item));
                 }
             };
             lists.list(&namespace, None, share).await
@@ -136,123 +130,24 @@ async fn read<K: Resource + Send + Sync>(
     namespace
 }
 
-/// Who waits for a list of one kind, by namespace, and how many lists run.
-#[derive(Debug)]
-struct Turns<W> {
-    namespaces: BTreeMap<Arc<str>, Turn<W>>,
-    /// The namespaces in which somebody waits. The next list is of the first one in which a list may begin.
-    order: VecDeque<Arc<str>>,
-    running: usize,
-}
-
-/// One namespace.
-#[derive(Debug)]
-struct Turn<W> {
-    waiting: Vec<W>,
-    /// How many lists run.
-    running: usize,
-    /// Whether the running list is a shared one.
-    shared: bool,
-}
-
-impl<W> Default for Turns<W> {
-    fn default() -> Self {
-        Self { namespaces: BTreeMap::new(), order: VecDeque::new(), running: 0 }
+/// The next list that begins, if one may: its namespace, and who it serves. `running`: where lists run, one in
+/// a namespace at the same time.
+fn begin<W>(waiting: &mut Turns<W>, running: &mut BTreeSet<Arc<str>>) -> Option<(Arc<str>, Vec<W>)> {
+    if running.len() == LISTS {
+        return None;
     }
-}
-
-impl<W> Turn<W> {
-    /// Whether a list may begin. More waiting objects than may have a list of their own wait until no list
-    /// runs, and share the next.
-    fn may_begin(&self) -> bool {
-        !self.shared && (self.running == 0 || self.has_few())
-    }
-
-    fn has_few(&self) -> bool {
-        self.running + self.waiting.len() <= SELECTED
-    }
-}
-
-impl<W> Turns<W> {
-    fn ask(&mut self, namespace: Arc<str>, waiter: W) {
-        let nobody = || Turn { waiting: Vec::new(), running: 0, shared: false };
-        let turn = self.namespaces.entry(Arc::clone(&namespace)).or_insert_with(nobody);
-        if turn.waiting.is_empty() {
-            self.order.push_back(namespace);
-        }
-        turn.waiting.push(waiter);
-    }
-
-    /// The namespace of the list that begins now, if one may, and who it serves: one with its selector, or
-    /// several without.
-    fn begin(&mut self) -> Option<(Arc<str>, Vec<W>)> {
-        if self.running == LISTS {
-            return None;
-        }
-        let may_begin = |namespace| self.namespaces.get(namespace).is_some_and(Turn::may_begin);
-        let at = self.order.iter().position(may_begin)?;
-        let namespace = self.order.remove(at)?;
-        let turn = self.namespaces.get_mut(&namespace)?;
-        let served = if turn.has_few() { 1 } else { turn.waiting.len() };
-        let served: Vec<W> = turn.waiting.drain(..served).collect();
-        turn.running += 1;
-        turn.shared = served.len() > 1;
-        self.running += 1;
-        if !turn.waiting.is_empty() {
-            self.order.push_back(Arc::clone(&namespace));
-        }
-        Some((namespace, served))
-    }
-
-    /// A list of that namespace has ended.
-    fn end(&mut self, namespace: &Arc<str>) {
-        let Some(turn) = self.namespaces.get_mut(namespace) else { return };
-        self.running -= 1;
-        turn.running -= 1;
-        turn.shared = false;
-        if turn.running == 0 && turn.waiting.is_empty() {
-            self.namespaces.remove(namespace);
-        }
-    }
-}
-
-/// Which objects are whose: the numbers of the selectors, by the keys and the values of their `matchLabels`.
-/// With a comparison of each object with each selector the work would be quadratic.
-struct Shares<'s>(BTreeMap<Vec<&'s str>, ByValues<'s>>);
-
-type ByValues<'s> = BTreeMap<Vec<&'s str>, Vec<(usize, &'s LabelSelector)>>;
-
-impl<'s> Shares<'s> {
-    fn of(selectors: &'s [LabelSelector]) -> Self {
-        let mut shares = BTreeMap::<_, ByValues<'s>>::new();
-        for numbered in selectors.iter().enumerate() {
-            let equal = numbered.1.match_labels.iter().flatten();
-            let (keys, values) = equal.map(|(key, value)| (key.as_str(), value.as_str())).unzip();
-            shares.entry(keys).or_default().entry(values).or_default().push(numbered);
-        }
-        Self(shares)
-    }
-
-    /// The numbers of the selectors that match these labels.
-    fn of_labels(&self, labels: Option<&BTreeMap<String, String>>) -> Vec<usize> {
-        let none = BTreeMap::new();
-        let labels = labels.unwrap_or(&none);
-        let mut found = Vec::new();
-        for (keys, by_values) in &self.0 {
-            let values: Option<Vec<&str>> =
-                keys.iter().map(|key| labels.get(*key).map(String::as_str)).collect();
-            let candidates = values.and_then(|values| by_values.get(&values)).into_iter().flatten();
-            found.extend(
-                candidates.filter(|(_, selector)| selector.matches(labels)).map(|(number, _)| *number),
-            );
-        }
-        found
-    }
+    let (namespace, mut served) = waiting.take_of(|namespace| !running.contains(namespace))?;
+    let few = if served.len() <= SELECTED { 1 } else { served.len() };
+    let later = served.split_off(few);
+    waiting.put_back(&namespace, later);
+    running.insert(Arc::clone(&namespace));
+    Some((namespace, served.into()))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
     use std::time::Duration;
 
     use futures::FutureExt;
@@ -264,14 +159,10 @@ mod tests {
     use serde_json::{Value, json};
     use tower::{BoxError, service_fn};
 
-    use super::{LISTS, Lists, SELECTED, Shares, Turns, live_lists};
+    use super::{LISTS, Lists, SELECTED, Turns, begin, live_lists};
     use crate::{Limiter, Limits, RequestError, Requests};
 
     impl Lists<Pod> for Requests {
-        fn for_namespace(&self, namespace: &str) -> Self {
-            self.for_object(namespace, None)
-        }
-
         async fn list(
             &self,
             namespace: &str,
@@ -282,103 +173,64 @@ mod tests {
         }
     }
 
-    /// Begins every list that may begin.
-    fn begin(turns: &mut Turns<usize>) -> Vec<(String, Vec<usize>)> {
-        std::iter::from_fn(|| turns.begin())
-            .map(|(namespace, served)| (namespace.to_string(), served))
-            .collect()
+    /// Who waits, and where lists run.
+    #[derive(Default)]
+    struct Lister {
+        waiting: Turns<usize>,
+        running: BTreeSet<Arc<str>>,
     }
 
-    fn ask(turns: &mut Turns<usize>, namespace: &str, waiters: impl IntoIterator<Item = usize>) {
-        waiters.into_iter().for_each(|waiter| turns.ask(namespace.into(), waiter));
-    }
+    impl Lister {
+        fn ask(&mut self, namespace: &str, waiters: std::ops::Range<usize>) {
+            waiters.for_each(|waiter| self.waiting.push(namespace.into(), waiter));
+        }
 
-    #[test]
-    fn a_few_objects_have_lists_of_their_own() {
-        let mut turns = Turns::default();
-        ask(&mut turns, "shop", 0..SELECTED);
-        let expected: Vec<_> = (0..SELECTED).map(|waiter| ("shop".to_owned(), vec![waiter])).collect();
-        assert_eq!(begin(&mut turns), expected);
-        // The next one has to wait until one of them has ended.
-        ask(&mut turns, "shop", [10]);
-        assert_eq!(begin(&mut turns), []);
-        turns.end(&"shop".into());
-        assert_eq!(begin(&mut turns), [("shop".to_owned(), vec![10])]);
+        /// A list of that namespace ends, and every list begins that may.
+        fn end(&mut self, namespace: &str) -> Vec<(String, Vec<usize>)> {
+            self.running.remove(namespace);
+            std::iter::from_fn(|| begin(&mut self.waiting, &mut self.running))
+                .map(|(namespace, served)| (namespace.to_string(), served))
+                .collect()
+        }
     }
 
     #[test]
-    fn many_objects_share_a_list_that_begins_after_they_asked() {
-        let mut turns = Turns::default();
-        ask(&mut turns, "shop", [0]);
-        assert_eq!(begin(&mut turns), [("shop".to_owned(), vec![0])]);
-        ask(&mut turns, "shop", 1..1000);
-        assert_eq!(begin(&mut turns), [], "too many for lists of their own");
-        turns.end(&"shop".into());
-        assert_eq!(begin(&mut turns), [("shop".to_owned(), (1..1000).collect())]);
-        // The shared list does not serve who asks while it runs, and nothing else runs beside it.
-        ask(&mut turns, "shop", [1000]);
-        assert_eq!(begin(&mut turns), []);
-        ask(&mut turns, "shop", 1001..=1000 + SELECTED);
-        assert_eq!(begin(&mut turns), []);
-        turns.end(&"shop".into());
-        assert_eq!(begin(&mut turns), [("shop".to_owned(), (1000..=1000 + SELECTED).collect())]);
-        turns.end(&"shop".into());
-        assert!(turns.namespaces.is_empty() && turns.order.is_empty() && turns.running == 0);
+    fn few_objects_have_lists_of_their_own_and_many_share_one_that_begins_after_they_asked() {
+        let mut lister = Lister::default();
+        lister.ask("shop", 0..SELECTED);
+        for waiter in 0..SELECTED {
+            assert_eq!(lister.end("shop"), [("shop".to_owned(), vec![waiter])], "one after the other");
+        }
+        for asked in [10..1000, 1000..1001] {
+            lister.ask("shop", asked.clone());
+            assert_eq!(lister.end("other"), [], "a list runs");
+            assert_eq!(lister.end("shop"), [("shop".to_owned(), asked.collect())]);
+        }
+        assert_eq!(lister.end("shop"), []);
+        assert!(lister.running.is_empty());
     }
 
     #[test]
     fn the_number_of_lists_is_limited_and_namespaces_take_turns() {
-        let mut turns = Turns::default();
-        ask(&mut turns, "a", 0..100);
-        ask(&mut turns, "b", 0..2);
+        let mut lister = Lister::default();
+        lister.ask("a", 0..100);
+        lister.ask("b", 0..2);
         for other in 0..LISTS {
-            ask(&mut turns, &format!("c{other}"), [other]);
+            lister.ask(&format!("c{other}"), 0..1);
         }
-        let begun = begin(&mut turns);
+        let begun = lister.end("");
         let lists: Vec<_> =
             begun.iter().map(|(namespace, served)| (namespace.as_str(), served.len())).collect();
         assert_eq!(
             lists,
             [("a", 100), ("b", 1), ("c0", 1), ("c1", 1), ("c2", 1), ("c3", 1), ("c4", 1), ("c5", 1)]
         );
-        // `a` asks again, and is behind those who still wait.
-        ask(&mut turns, "a", 0..100);
-        for (ended, next) in [("c0", "c6"), ("c1", "c7"), ("a", "b"), ("c2", "a")] {
-            turns.end(&ended.into());
-            let begun = begin(&mut turns);
+        // `a` asks again: it waits for those before it, and for its own list.
+        lister.ask("a", 0..100);
+        for (ended, next) in [("c0", "c6"), ("c1", "c7"), ("b", "b"), ("a", "a")] {
+            let begun = lister.end(ended);
             assert_eq!(begun.iter().map(|(namespace, _)| namespace.as_str()).collect::<Vec<_>>(), [next]);
         }
-    }
-
-    #[test]
-    fn each_object_gets_what_its_selector_matches() {
-        let selectors = [
-            json!({"matchLabels": {"app": "web"}}),
-            json!({"matchLabels": {"app": "api"}}),
-            json!({"matchLabels": {"app": "web", "tier": "front"}}),
-            json!({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier",
-                "operator": "DoesNotExist"}]}),
-            json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "api"]}]}),
-            json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}),
-            json!({"matchLabels": {"app": "web"}}),
-        ];
-        let selectors = selectors.map(|selector| serde_json::from_value::<LabelSelector>(selector).unwrap());
-        let shares = Shares::of(&selectors);
-        for labels in [
-            json!({"app": "web"}),
-            json!({"app": "web", "tier": "front"}),
-            json!({"app": "web", "tier": "back"}),
-            json!({"app": "api"}),
-            json!({"tier": "front"}),
-            json!({}),
-        ] {
-            let labels: BTreeMap<String, String> = serde_json::from_value(labels).unwrap();
-            let mut found = shares.of_labels(Some(&labels));
-            found.sort_unstable();
-            let each = selectors.iter().enumerate().filter(|(_, selector)| selector.matches(&labels));
-            assert_eq!(found, each.map(|(number, _)| number).collect::<Vec<_>>(), "{labels:?}");
-        }
-        assert_eq!(shares.of_labels(None), [5]);
     }
 
     fn selector(app: usize) -> LabelSelector {

@@ -3,16 +3,17 @@
 //! This module neither retries nor decides: it returns an answer or a [`RequestError`].
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Api, DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{NamespaceResourceScope, Request};
 use kube::{Client, Resource};
 use ordereddeployment_api::LabelSelector;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -26,11 +27,9 @@ use crate::fair::Permit;
 use crate::{ClientMetrics, Fence, Limiter};
 
 /// The timeout of a request: longer than an API server works on a write (34 s), and so longer than a webhook
-/// may take (10 s by default, 30 s at most). A shorter timeout gives up writes that the API server still
-/// completes.
+/// may take (10 s by default, 30 s at most). The API server still completes what is given up before.
 const TIMEOUT: Duration = Duration::from_secs(35);
-/// How many objects a page of a list has: a pod has annotations of at most 256 KiB, and a whole page is held
-/// in memory.
+/// How many objects a page of a list has: it is held in memory, and a pod can have annotations of 256 KiB.
 pub const PAGE: u32 = 100;
 /// How many objects a page of a live list has. With a selector, the API server reads at least one such page
 /// of the whole namespace for each page of the answer, and older ones read page by page until they find as
@@ -104,9 +103,8 @@ impl Requests {
         }
     }
 
-    /// The same client for one reconciliation of an object of that namespace, which keeps its own
-    /// `Retry-After`: a webhook that delays one object delays no other. The time from the event to the first
-    /// request is measured.
+    /// The same client for one reconciliation of an object of that namespace, with its own `Retry-After`: a
+    /// webhook delays no other one. The first request ends its time since the event.
     #[must_use]
     pub fn for_object(&self, namespace: &str, event: Option<Instant>) -> Self {
         Self {
@@ -132,23 +130,22 @@ impl Requests {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// The object of that name, or `None` if there is none.
-    pub async fn get<K: Namespaced>(&self, namespace: &str, name: &str) -> Result<Option<K>, RequestError> {
-        unless_gone(self.send(self.api::<K>(namespace).get(name)).await, name)
-    }
-
-    /// The same for an object without a namespace.
-    pub async fn get_of_cluster<K>(&self, name: &str) -> Result<Option<K>, RequestError>
+    /// The object of that name, or `None` only if the API server says that it does not exist.
+    pub async fn get<K>(&self, namespace: Option<&str>, name: &str) -> Result<Option<K>, RequestError>
     where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+        K: Resource<DynamicType = ()> + DeserializeOwned,
     {
-        unless_gone(self.send(Api::<K>::all(self.client.clone()).get(name)).await, name)
+        let request = Request::new(K::url_path(&(), namespace)).get(name, &GetParams::default());
+        match self.request(request.map_err(kube::Error::BuildRequest)?).await {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.says_gone(name) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Reads the objects that exist now, those that match if there is a selector, and passes on each of them.
-    /// Returns the version of the list. A list without a resourceVersion contains every write that was
-    /// committed before it: it is read from etcd, since Kubernetes 1.31 from a watch cache that has caught up
-    /// with etcd (KEP-2340).
+    /// Returns the version of the list. A list without a resourceVersion contains every write before it: it
+    /// is read from etcd, since Kubernetes 1.31 from a watch cache that has caught up (KEP-2340).
     pub async fn list<K: Namespaced>(
         &self,
         namespace: &str,
@@ -162,8 +159,7 @@ impl Requests {
         };
         params.limit = Some(LIVE_PAGE);
         let mut first_version = None;
-        // The list is in flight until its last page: under load each page would wait behind hundreds of
-        // requests of other objects.
+        // The list is in flight until its last page: no page waits behind requests of other objects.
         let _in_flight = self.wait().await;
         loop {
             let page = self.answer(api.list(&params)).await?;
@@ -236,8 +232,7 @@ impl Requests {
         self.delete_at(&path, object, DeleteParams::background(), None).await.map(drop)
     }
 
-    /// Deletes a pod, if it still has this UID and version. Returns whether it is gone at once. The
-    /// User-Agent names the purpose.
+    /// Deletes a pod, if it still has this UID and version. Returns whether it is gone at once.
     pub async fn delete_pod(
         &self,
         object: &ObjectVersion<'_>,
@@ -351,7 +346,7 @@ impl Requests {
 
     /// Sends a request that is within the limits.
     async fn answer<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, RequestError> {
-        if let Some(event) = self.event.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(event) = self.event.lock().take() {
             self.metrics.event_to_request.observe(event.elapsed().as_secs_f64());
         }
         let answer = tokio::time::timeout(TIMEOUT, call).await;
@@ -363,14 +358,14 @@ impl Requests {
     /// Records the wait that an answer asks for.
     pub fn heed(&self, error: &RequestError) {
         if let Some(wait) = error.retry_after() {
-            let mut asked = self.retry_after.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut asked = self.retry_after.lock();
             *asked = (*asked).max(Some(Instant::now() + wait));
         }
     }
 
     /// The latest end of a wait that an answer to these requests asked for.
     pub fn retry_after(&self) -> Option<Instant> {
-        *self.retry_after.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.retry_after.lock()
     }
 }
 
@@ -390,17 +385,7 @@ impl ObjectVersion<'_> {
     }
 }
 
-/// The answer, or `None` only if the API server says that this object does not exist.
-fn unless_gone<T>(answer: Result<T, RequestError>, name: &str) -> Result<Option<T>, RequestError> {
-    match answer {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if error.says_gone(name) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Whether the answer means that the API server does not know evictions of that version, rather than that the
-/// pod does not exist.
+/// Whether the API server does not know evictions of that version, rather than the pod.
 fn knows_no_eviction(status: &kube::core::Status, pod: &str) -> bool {
     match status.code {
         404 => status.details.as_ref().is_none_or(|details| details.name != pod),
@@ -409,8 +394,7 @@ fn knows_no_eviction(status: &kube::core::Status, pod: &str) -> bool {
     }
 }
 
-/// The object of an answer. Something between can answer 200 with anything: then it is not known what
-/// happened.
+/// The object of an answer. Something between can answer 200 with anything.
 fn object_in<K: Resource>(answer: K) -> Result<K, RequestError> {
     if answer.meta().name.is_none() {
         return Err(

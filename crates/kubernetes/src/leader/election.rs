@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::ResourceExt;
 use tokio::time::Instant;
 
 /// The times of an election.
@@ -43,92 +45,65 @@ impl Timing {
     }
 }
 
-/// A Lease as it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// Its resourceVersion: the precondition of every write.
-    pub version: String,
-    /// The holder; `None` if the Lease was released.
-    pub holder: Option<String>,
-    /// Its duration as the holder wrote it.
-    pub duration: Duration,
-}
-
-/// A record, and since when it has been observed unchanged.
+/// The Lease as it was read or written last, and since when it has been observed unchanged.
 #[derive(Clone, Debug)]
 pub struct ObservedLease {
-    pub record: Record,
+    pub lease: Lease,
     pub since: Instant,
 }
 
 impl ObservedLease {
-    /// Applies a read. Only a changed record restarts the holder's duration.
-    pub fn update(observed: Option<Self>, record: Record, now: Instant) -> Self {
+    /// Applies a read. Only a changed Lease restarts the holder's duration.
+    pub fn update(observed: Option<Self>, lease: Lease, now: Instant) -> Self {
         match observed {
-            Some(observed) if observed.record.version == record.version => observed,
-            _ => Self { record, since: now },
+            Some(observed) if observed.lease.resource_version() == lease.resource_version() => observed,
+            _ => Self { lease, since: now },
         }
     }
-}
 
-/// The next step of a candidate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// There is no Lease: create it, held by this process.
-    Create,
-    /// Acquire or renew the Lease, with this version as a precondition.
-    Write { version: String },
-    /// Another process holds it: read it again after this time, or when it changes.
-    Wait(Duration),
-}
+    /// The holder; `None` if the Lease was released.
+    pub fn holder(&self) -> Option<&str> {
+        let holder = self.lease.spec.as_ref()?.holder_identity.as_deref();
+        holder.filter(|holder| !holder.is_empty())
+    }
 
-/// The next step of the candidate `me`, which has `observed` the Lease (`None`: there is none).
-pub fn next(me: &str, observed: Option<&ObservedLease>, now: Instant) -> Step {
-    let Some(ObservedLease { record, since }) = observed else { return Step::Create };
-    let write = || Step::Write { version: record.version.clone() };
-    match &record.holder {
-        Some(holder) if holder != me => {
-            let left = (*since + record.duration).saturating_duration_since(now);
-            if left.is_zero() { write() } else { Step::Wait(left) }
-        }
-        _ => write(),
+    /// How long the candidate `me` waits, as another process holds the Lease, for the duration that it wrote.
+    pub fn wait(&self, me: &str, timing: Timing, now: Instant) -> Option<Duration> {
+        self.holder().filter(|holder| *holder != me)?;
+        let seconds = self.lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
+        let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        let lasts = seconds.map_or(timing.lease, Duration::from_secs);
+        let left = (self.since + lasts).saturating_duration_since(now);
+        (!left.is_zero()).then_some(left)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, Instant, ObservedLease, Record, Step, Timing, next};
+    use serde_json::json;
 
-    fn record(version: &str, holder: Option<&str>) -> Record {
-        let holder = holder.map(str::to_owned);
-        Record { version: version.to_owned(), holder, duration: Duration::from_secs(15) }
-    }
-
-    fn write(version: &str) -> Step {
-        Step::Write { version: version.to_owned() }
-    }
-
-    #[test]
-    fn a_missing_lease_is_created_and_a_released_or_own_one_is_written() {
-        let now = Instant::now();
-        assert_eq!(next("a", None, now), Step::Create);
-        for holder in [None, Some("a")] {
-            let observed = ObservedLease::update(None, record("7", holder), now);
-            assert_eq!(next("a", Some(&observed), now), write("7"));
-        }
-    }
+    use super::{Duration, Instant, ObservedLease, Timing};
 
     #[test]
     fn the_lease_of_another_process_is_taken_only_after_it_was_unchanged_for_its_duration() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let observed = ObservedLease::update(None, record("7", Some("b")), start);
-        assert_eq!(next("a", Some(&observed), at(14)), Step::Wait(Duration::from_secs(1)));
-        assert_eq!(next("a", Some(&observed), at(15)), write("7"));
-        let observed = ObservedLease::update(Some(observed), record("7", Some("b")), at(10));
-        assert_eq!(next("a", Some(&observed), at(15)), write("7"), "the same version again renews nothing");
-        let observed = ObservedLease::update(Some(observed), record("8", Some("b")), at(10));
-        assert_eq!(next("a", Some(&observed), at(24)), Step::Wait(Duration::from_secs(1)));
+        let observe = |observed, version: &str, holder: &str, now| {
+            let spec = json!({"holderIdentity": holder, "leaseDurationSeconds": 20});
+            let lease = json!({"metadata": {"resourceVersion": version}, "spec": spec});
+            ObservedLease::update(observed, serde_json::from_value(lease).unwrap(), now)
+        };
+        let wait = |observed: &ObservedLease, now| observed.wait("a", Timing::default(), now);
+        for holder in ["", "a"] {
+            assert_eq!(wait(&observe(None, "7", holder, start), start), None, "released, or its own");
+        }
+        let observed = observe(None, "7", "b", start);
+        assert_eq!(wait(&observed, at(19)), Some(Duration::from_secs(1)));
+        assert_eq!(wait(&observed, at(20)), None);
+        let observed = observe(Some(observed), "7", "b", at(10));
+        assert_eq!(wait(&observed, at(20)), None, "the same version again renews nothing");
+        let observed = observe(Some(observed), "8", "b", at(10));
+        assert_eq!(wait(&observed, at(29)), Some(Duration::from_secs(1)));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Leader election with a Lease: the I/O for [`crate::leader::election`].
 //!
-//! Every write carries the version that was read; a conflict means that another candidate was faster. This
-//! module does not know what the leader does.
+//! Every write carries the version that was read; a conflict means that another candidate was faster.
 
 use std::time::Duration;
 
@@ -9,8 +8,8 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::api::{Api, ObjectMeta, PostParams};
-use kube::{Client, ResourceExt};
+use kube::Client;
+use kube::api::{Api, PostParams};
 use kube_runtime::watcher;
 use ordereddeployment_api::names::CONTROLLER;
 use tokio::sync::watch;
@@ -18,7 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::backoff::patient;
 use crate::client::http::with_user_agent;
-use crate::leader::election::{ObservedLease, Record, Step, Timing, next};
+use crate::leader::election::{ObservedLease, Timing};
 use crate::{Clock, Fence, Health, RequestError};
 
 /// How often a release is sent: an older renewal can be stored before it, and one more after it was read.
@@ -33,28 +32,19 @@ pub struct Candidate {
     identity: String,
     timing: Timing,
     fence: Fence,
+    /// Fields of the Lease that this version does not know are kept.
     observed: Option<ObservedLease>,
     clock: Clock,
     health: Health,
-    /// The Lease as it was read: fields that this version does not know are kept.
-    lease: Option<Lease>,
     /// When the last renewal that is known to be stored was sent.
     renewed: Instant,
-    /// The renewals since then: the time that they write, and when they were sent. Each of them may be
-    /// stored.
+    /// The renewals since then, which may be stored: the time that they write, and when they were sent.
     tried: Vec<(MicroTime, Instant)>,
 }
 
-impl std::fmt::Debug for Candidate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Candidate").field("identity", &self.identity).finish_non_exhaustive()
-    }
-}
-
 impl Candidate {
-    /// A candidate with that identity, for the Lease `ordered-controller-manager` in that namespace. `health`
-    /// is that of the process: the candidate waits until it is synced and reports failures of the election to
-    /// it.
+    /// A candidate with that identity, for the Lease `ordered-controller-manager` in that namespace. It waits
+    /// until `health` is synced, and reports failures of the election to it.
     #[must_use]
     pub fn new(
         client: &Client,
@@ -74,7 +64,6 @@ impl Candidate {
             observed: None,
             clock,
             health,
-            lease: None,
             renewed: Instant::now(),
             tried: Vec::new(),
         }
@@ -106,13 +95,12 @@ impl Candidate {
         }
     }
 
-    /// Waits until this candidate is the leader; then the fence is open. It does not run for election before
-    /// every watch has synced, or may not list nodes: a candidate with an empty cache must not take the lease
-    /// from a warm standby.
+    /// Waits until this candidate is the leader; then the fence is open. Before that every watch has synced,
+    /// or may not list nodes: an empty cache must not take the lease from a warm standby.
     async fn acquire(&mut self) {
         self.health.synced_whole().await;
-        // An event of the watch only ends the wait; the decision reads the Lease again. Backoff keeps a
-        // failing watch from ending every wait at once.
+        // An event of the watch only ends the wait; the decision reads the Lease again. A failing watch has a
+        // backoff.
         let api = self.api.clone();
         let changes = patient("lease", || watcher::watch_object(api.clone(), CONTROLLER));
         futures::pin_mut!(changes);
@@ -163,16 +151,15 @@ impl Candidate {
     /// Reads the Lease and takes the next step; `None`: this candidate is the leader.
     async fn step(&mut self) -> Result<Option<Duration>, RequestError> {
         self.read().await?;
-        let now = Instant::now();
-        match next(&self.identity, self.observed.as_ref(), now) {
-            Step::Wait(wait) => Ok(Some(wait)),
-            Step::Create => self.write(None).await.map(|()| None),
-            Step::Write { version } => self.write(Some(version)).await.map(|()| None),
+        let wait = |observed: &ObservedLease| observed.wait(&self.identity, self.timing, Instant::now());
+        let wait = self.observed.as_ref().and_then(wait);
+        if wait.is_none() {
+            self.write().await?;
         }
+        Ok(wait)
     }
 
-    /// Renews the lease until leadership is lost: past the renew deadline, or taken by
-    /// another candidate. Then it closes the fence.
+    /// Renews the lease until it is too late, or another candidate has it. Then closes the fence.
     async fn keep(&mut self) {
         let mut next = self.renewed + self.timing.retry;
         loop {
@@ -192,8 +179,7 @@ impl Candidate {
                     break;
                 }
                 Err(error) => {
-                    // The conflict may come from our own renewal, whose answer was lost: the Lease is read at
-                    // once.
+                    // The conflict may come from our own renewal, whose answer was lost: read at once.
                     let is_read_now = matches!(error.code(), Some(404 | 409)) && !was_read;
                     if !is_read_now {
                         tracing::warn!(%error, "failed to renew lease, retrying");
@@ -205,8 +191,7 @@ impl Candidate {
         self.fence.close();
     }
 
-    /// Writes the lease. If it is not known what is stored, reads it first. Returns whether this process
-    /// holds it.
+    /// Writes the lease. First reads what is stored, if that is not known. Returns whether it is its own.
     async fn renew(&mut self) -> Result<bool, RequestError> {
         if !self.tried.is_empty() {
             self.read().await?;
@@ -215,13 +200,12 @@ impl Candidate {
                 return Ok(false);
             }
         }
-        let version = self.lease.as_ref().and_then(ResourceExt::resource_version);
-        self.write(version).await.map(|()| true)
+        self.write().await.map(|()| true)
     }
 
     /// Counts a renewal without an answer that the Lease shows.
     fn confirm(&mut self) {
-        let spec = self.lease.as_ref().and_then(|lease| lease.spec.as_ref());
+        let spec = self.observed.as_ref().and_then(|observed| observed.lease.spec.as_ref());
         let stored = spec.filter(|spec| spec.holder_identity.as_deref() == Some(self.identity.as_str()));
         let time = stored.and_then(|spec| spec.renew_time.as_ref());
         if let Some((_, sent)) = time.and_then(|time| self.tried.iter().find(|(tried, _)| tried == time)) {
@@ -237,17 +221,15 @@ impl Candidate {
 
     /// Who holds the Lease as it was read or written last.
     fn holder(&self) -> Option<&str> {
-        self.observed.as_ref()?.record.holder.as_deref()
+        self.observed.as_ref()?.holder()
     }
 
     /// Releases the lease, so that the next leader need not wait. Call it only after all work has ended.
     async fn release(&mut self) {
         self.fence.close();
         for _ in 0..RELEASES {
-            let Some(mut lease) = self.lease.take() else { return };
-            if self.holder() != Some(self.identity.as_str()) {
-                return;
-            }
+            let held = self.observed.take().filter(|observed| observed.holder() == Some(&self.identity));
+            let Some(ObservedLease { mut lease, .. }) = held else { return };
             let spec = lease.spec.get_or_insert_default();
             spec.holder_identity = Some(String::new());
             // As in client-go: for an observer the lease expires at once.
@@ -264,17 +246,16 @@ impl Candidate {
     async fn read(&mut self) -> Result<(), RequestError> {
         let found = send(self.timing.renew_deadline, self.api.get_opt(CONTROLLER)).await?;
         let now = Instant::now();
-        self.observed = found
-            .as_ref()
-            .map(|lease| ObservedLease::update(self.observed.take(), record(lease, self.timing), now));
-        self.lease = found;
+        self.observed = found.map(|lease| ObservedLease::update(self.observed.take(), lease, now));
         Ok(())
     }
 
     /// Acquires or renews the lease. Its time counts from before the request.
-    async fn write(&mut self, version: Option<String>) -> Result<(), RequestError> {
+    async fn write(&mut self) -> Result<(), RequestError> {
         let sent = Instant::now();
-        let mut lease = self.lease.clone().unwrap_or_default();
+        let known = self.observed.as_ref().map(|observed| observed.lease.clone());
+        let is_new = known.is_none();
+        let mut lease = known.unwrap_or_default();
         lease.metadata.name = Some(CONTROLLER.to_owned());
         // As it is stored: in microseconds.
         let now = self.clock.now();
@@ -284,15 +265,12 @@ impl Candidate {
         // A candidate that is refused for long does not remember all of its writes.
         self.tried.retain(|(_, sent)| sent.elapsed() < self.timing.lease);
         self.tried.push((now, sent));
-        let written = if version.is_some() {
-            lease.metadata.resource_version = version;
-            self.put(&lease).await?
-        } else {
-            lease.metadata = ObjectMeta { name: lease.metadata.name, ..ObjectMeta::default() };
+        let lease = if is_new {
             send(self.timing.renew_deadline, self.api.create(&PostParams::default(), &lease)).await?
+        } else {
+            self.put(&lease).await?
         };
-        self.observed = Some(ObservedLease { record: record(&written, self.timing), since: sent });
-        self.lease = Some(written);
+        self.observed = Some(ObservedLease { lease, since: sent });
         self.renewed = sent;
         self.tried.clear();
         self.open();
@@ -313,17 +291,6 @@ fn claim(spec: &mut LeaseSpec, identity: &str, timing: Timing, now: MicroTime) {
     }
     spec.lease_duration_seconds = Some(i32::try_from(timing.lease.as_secs()).unwrap_or(i32::MAX).max(1));
     spec.renew_time = Some(now);
-}
-
-fn record(lease: &Lease, timing: Timing) -> Record {
-    let spec = lease.spec.as_ref();
-    let seconds =
-        spec.and_then(|spec| spec.lease_duration_seconds).and_then(|seconds| u64::try_from(seconds).ok());
-    Record {
-        version: lease.resource_version().unwrap_or_default(),
-        holder: spec.and_then(|spec| spec.holder_identity.clone()).filter(|holder| !holder.is_empty()),
-        duration: seconds.map_or(timing.lease, Duration::from_secs),
-    }
 }
 
 async fn send<T>(limit: Duration, call: impl Future<Output = kube::Result<T>>) -> Result<T, RequestError> {

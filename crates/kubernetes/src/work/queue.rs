@@ -6,10 +6,11 @@
 //! one entry per deployment, also on a standby, which takes none.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::ResourceExt;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
@@ -124,7 +125,7 @@ impl Queue {
 
     /// Adds a deployment to reconcile.
     pub fn add(&self, deployment: Named) {
-        let mut entries = self.entries();
+        let mut entries = self.0.entries.lock();
         entries.add(deployment, Wait { since: Instant::now(), by_event: true });
         self.measure(&entries);
         self.0.added.notify_one();
@@ -135,7 +136,7 @@ impl Queue {
         loop {
             let (next, soonest) = {
                 let now = Instant::now();
-                let mut entries = self.entries();
+                let mut entries = self.0.entries.lock();
                 if !std::mem::replace(&mut entries.works, true) {
                     // Waiting times count from here: entries that were added earlier had no consumer.
                     entries.waiting.values_mut().for_each(|wait| wait.since = now);
@@ -143,8 +144,7 @@ impl Queue {
                 let next = entries.take(now, self.0.coalesce);
                 self.measure(&entries);
                 let delayed = entries.by_time.first().map(|(at, _)| *at);
-                // Entries that are being reconciled are due already: the end of the reconciliation wakes this
-                // task.
+                // What is being reconciled is due already: its end wakes this task.
                 let due = entries.waiting.values().map(|wait| wait.due(self.0.coalesce));
                 (next, due.filter(|due| *due > now).chain(delayed).min())
             };
@@ -159,10 +159,9 @@ impl Queue {
         }
     }
 
-    /// A reconciliation of that deployment begins. Returns the time of the event that it is about, if it is
-    /// about one.
+    /// A reconciliation of that deployment begins. Returns the time of its event, if there is one.
     pub fn begin(&self, deployment: &Named) -> Option<Instant> {
-        let mut entries = self.entries();
+        let mut entries = self.0.entries.lock();
         let wait = entries.taken.get_mut(deployment).and_then(Option::take)?;
         entries.begun += 1;
         self.0.metrics.queue_wait.observe(wait.since.elapsed().as_secs_f64());
@@ -170,10 +169,9 @@ impl Queue {
         wait.by_event.then_some(wait.since)
     }
 
-    /// A reconciliation of that deployment has ended, or never began. It is repeated after that time, if one
-    /// is given.
+    /// A reconciliation of that deployment has ended, or never began. It is repeated after `requeue`.
     pub fn done(&self, deployment: Named, requeue: Option<Duration>) {
-        let mut entries = self.entries();
+        let mut entries = self.0.entries.lock();
         if let Some(None) = entries.taken.remove(&deployment) {
             entries.begun -= 1;
         }
@@ -187,7 +185,7 @@ impl Queue {
 
     /// That deployment does not exist any more.
     pub fn forget(&self, deployment: &Named) {
-        let mut entries = self.entries();
+        let mut entries = self.0.entries.lock();
         entries.waiting.remove(deployment);
         entries.cancel_delay(deployment);
         self.measure(&entries);
@@ -198,10 +196,6 @@ impl Queue {
         if entries.works {
             self.0.metrics.queue_depth.set(i64::try_from(entries.depth()).unwrap_or(i64::MAX));
         }
-    }
-
-    fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

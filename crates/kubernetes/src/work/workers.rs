@@ -1,17 +1,16 @@
 //! Workers: they bound how many objects are reconciled at the same time.
 //!
-//! An object that waits for something that takes long does not occupy a worker. Namespaces take turns, and
-//! none occupies all workers.
+//! An object that waits for long does not occupy a worker. Namespaces take turns, and none has all workers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use crate::fair::{Permit, Permits};
 
-/// How long a reconciliation occupies a worker without a break. One that takes longer waits for the API
-/// server or for a webhook, and should not block others.
+/// How long a reconciliation occupies a worker without a break. One that takes longer waits for a server.
 const WORKER_HOLD_TIME: Duration = Duration::from_secs(1);
 /// How many objects may wait for a live list without a worker. Each needs memory for its reconciliation.
 const WITHOUT_WORKER: usize = 1000;
@@ -39,8 +38,7 @@ impl Workers {
     }
 
     /// Reconciles an object of that namespace with a worker, which it occupies for [`WORKER_HOLD_TIME`] at
-    /// most; does nothing once `shutdown` has ended. The future of a reconciliation is created only when a
-    /// worker is free, which saves memory.
+    /// most; does nothing once `shutdown` has ended. To save memory, `start` is called when a worker is free.
     pub async fn work<P: Future>(
         &self,
         namespace: Arc<str>,
@@ -83,7 +81,6 @@ impl Worker {
 
     /// Replaces the occupied worker. Returns whether there was one.
     fn occupy(&self, worker: Option<Permit>) -> bool {
-        std::mem::replace(&mut *self.occupied.lock().unwrap_or_else(PoisonError::into_inner), worker)
-            .is_some()
+        std::mem::replace(&mut *self.occupied.lock(), worker).is_some()
     }
 }

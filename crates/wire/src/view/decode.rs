@@ -1,157 +1,142 @@
-//! Decodes the fields that are read; all other fields are skipped without building them.
+//! Reads the fields of a pod or of a node from plain JSON. Nothing else stays in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use ordereddeployment_api::parse_time;
+use ordereddeployment_planner::Failed;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
-use super::lenient::{self, Shape, fields};
-use super::{
-    ConditionView, ContainerStatusView, InitContainerView, NodeSpecView, NodeView, PodSpecView,
-    PodStatusView, PodView, SCHEDULED, TaintView,
-};
-
-#[derive(Default)]
-struct Pod {
-    metadata: Meta,
-    spec: PodSpecView,
-    status: PodStatusView,
-}
-
-fields!(Pod { "metadata" => metadata, "spec" => spec, "status" => status });
-
-fields!(PodSpecView { "nodeName" => node_name, "initContainers" => init_containers });
-
-fields!(InitContainerView { "name" => name, "restartPolicy" => restart_policy });
-
-fields!(PodStatusView {
-    "phase" => phase, "reason" => reason, "message" => message, "startTime" => start_time,
-    "conditions" => conditions, "containerStatuses" => container_statuses,
-    "initContainerStatuses" => init_container_statuses,
-});
-
-fields!(ContainerStatusView { "name" => name, "restartCount" => restart_count });
+use super::{NodeView, PodView};
 
 impl<'de> Deserialize<'de> for PodView {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Pod { metadata, spec, mut status } = lenient::read(deserializer)?;
-        for condition in status.conditions.iter_mut().flatten() {
-            if condition.type_ != SCHEDULED || condition.status != "False" {
-                condition.message = None;
-            }
-        }
-        if super::has_ended(status.phase.as_deref().unwrap_or_default()) {
-            let written = metadata.managed_fields.iter().flatten().filter(|entry| entry.is_status());
-            status.failed_at = written.filter_map(|entry| entry.time.clone()).max_by_key(|time| time.0);
-        } else {
-            // These fields are not read of running pods, of which there are many.
-            (status.reason, status.message, status.start_time) = (None, None, None);
-        }
-        Ok(Self { metadata: metadata.into(), spec, status })
+        let pod = Value::deserialize(deserializer)?;
+        let (spec, status) = (&pod["spec"], &pod["status"]);
+        let condition = |type_: &str, is: &str| {
+            items(&status["conditions"]).find(|one| one["type"] == type_ && one["status"] == is)
+        };
+        let (ready, unscheduled) = (condition("Ready", "True"), condition("PodScheduled", "False"));
+        let sidecars: BTreeSet<_> = items(&spec["initContainers"])
+            .filter(|container| container["restartPolicy"] == "Always")
+            .filter_map(|container| container["name"].as_str())
+            .collect();
+        let is_sidecar =
+            |status: &&Value| status["name"].as_str().is_some_and(|name| sidecars.contains(name));
+        let view = Self {
+            metadata: pod_metadata(&pod["metadata"]),
+            node: spec["nodeName"].as_str().filter(|name| !name.is_empty()).map(Arc::from),
+            phase: text(&status["phase"]),
+            ready: ready.is_some(),
+            ready_since: ready.and_then(|ready| time(&ready["lastTransitionTime"])),
+            restarts: most_restarts(items(&status["containerStatuses"])),
+            sidecar_restarts: most_restarts(items(&status["initContainerStatuses"]).filter(is_sidecar)),
+            failed: None,
+            unscheduled: unscheduled.map(|one| word(&one["message"])),
+        };
+        let failed = if view.has_ended() { failed(&pod).map(Box::new) } else { None };
+        Ok(Self { failed, ..view })
     }
 }
 
-fields!(ConditionView {
-    "type" => type_, "status" => status, "lastTransitionTime" => last_transition_time, "message" => message,
-});
-
-/// The fields of metadata that are read.
-#[derive(Default)]
-struct Meta {
-    name: Option<String>,
-    namespace: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
-    labels: Option<BTreeMap<String, String>>,
-    annotations: Option<BTreeMap<String, String>>,
-    creation_timestamp: Option<Time>,
-    deletion_timestamp: Deletion,
-    owner_references: Option<Vec<OwnerReference>>,
-    managed_fields: Option<Vec<Written>>,
+/// The failure of a pod that has ended. One that has succeeded should run, too: restart rules of its
+/// containers can end it (KEP 5307). A kubelet that evicts a pod may write no condition, and one that refuses
+/// it no container status; the API server's own time is the most reliable one, as nodes' clocks differ.
+fn failed(pod: &Value) -> Option<Failed> {
+    let (metadata, status) = (&pod["metadata"], &pod["status"]);
+    let created = time(&metadata["creationTimestamp"])?;
+    let written = items(&metadata["managedFields"]).filter(|entry| wrote_status(entry));
+    let written = written.filter_map(|entry| time(&entry["time"])).max();
+    let changed = items(&status["conditions"]).filter_map(|one| time(&one["lastTransitionTime"]));
+    let changed = changed.chain(time(&status["startTime"])).max();
+    let at = written.or(changed).unwrap_or(created).max(created);
+    let reason = match status["phase"].as_str() {
+        Some("Succeeded") => "its containers have ended".into(),
+        _ => word(&status["reason"]),
+    };
+    Some(Failed { at, seen: at, reason, message: word(&status["message"]) })
 }
 
-fields!(Meta {
-    "name" => name, "namespace" => namespace, "uid" => uid, "resourceVersion" => resource_version,
-    "labels" => labels, "annotations" => annotations, "creationTimestamp" => creation_timestamp,
-    "deletionTimestamp" => deletion_timestamp, "ownerReferences" => owner_references,
-    "managedFields" => managed_fields,
-});
-
-/// The deletionTimestamp. Its existence alone says that the object is being deleted, whatever its value.
-#[derive(Default)]
-struct Deletion(Option<Time>);
-
-impl Shape for Deletion {
-    fn text(text: &str) -> Self {
-        Self(Some(Time(parse_time(text).unwrap_or(Timestamp::MAX))))
+/// Whether an entry of `managedFields` tells of a write of the status. Before 1.22, none is named.
+fn wrote_status(entry: &Value) -> bool {
+    match entry["subresource"].as_str() {
+        Some(subresource) => subresource == "status",
+        None => entry["manager"] == "kubelet",
     }
 }
-
-fields!(OwnerReference {
-    "apiVersion" => api_version, "kind" => kind, "name" => name, "uid" => uid, "controller" => controller,
-    "blockOwnerDeletion" => block_owner_deletion,
-});
-
-/// The last writer, and the time of the write.
-#[derive(Default)]
-struct Written {
-    manager: Option<String>,
-    subresource: Option<String>,
-    time: Option<Time>,
-}
-
-fields!(Written { "manager" => manager, "subresource" => subresource, "time" => time });
-
-impl Written {
-    /// Whether it wrote the status. API servers before 1.22 name no subresource.
-    fn is_status(&self) -> bool {
-        let by_kubelet = || self.manager.as_deref() == Some("kubelet");
-        self.subresource.as_deref().map_or_else(by_kubelet, |subresource| subresource == "status")
-    }
-}
-
-impl From<Meta> for ObjectMeta {
-    fn from(meta: Meta) -> Self {
-        Self {
-            name: meta.name,
-            namespace: meta.namespace,
-            uid: meta.uid,
-            resource_version: meta.resource_version,
-            labels: meta.labels,
-            annotations: meta.annotations,
-            creation_timestamp: meta.creation_timestamp,
-            deletion_timestamp: meta.deletion_timestamp.0,
-            owner_references: meta.owner_references,
-            ..Self::default()
-        }
-    }
-}
-
-#[derive(Default)]
-struct Node {
-    metadata: Meta,
-    spec: NodeSpecView,
-}
-
-fields!(Node { "metadata" => metadata, "spec" => spec });
-
-fields!(NodeSpecView { "unschedulable" => unschedulable, "taints" => taints });
-
-fields!(TaintView { "key" => key });
 
 impl<'de> Deserialize<'de> for NodeView {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Node { metadata, spec } = lenient::read(deserializer)?;
-        // Fewer fields of a node are kept.
-        let metadata = ObjectMeta {
-            name: metadata.name,
-            uid: metadata.uid,
-            resource_version: metadata.resource_version,
-            labels: metadata.labels,
-            ..ObjectMeta::default()
-        };
-        Ok(Self { metadata, spec })
+        let node = Value::deserialize(deserializer)?;
+        let (metadata, spec) = (&node["metadata"], &node["spec"]);
+        Ok(Self {
+            metadata: ObjectMeta {
+                name: text(&metadata["name"]),
+                uid: text(&metadata["uid"]),
+                resource_version: text(&metadata["resourceVersion"]),
+                labels: texts(&metadata["labels"]),
+                ..ObjectMeta::default()
+            },
+            unschedulable: spec["unschedulable"] == true,
+            taint_keys: items(&spec["taints"]).filter_map(|taint| text(&taint["key"])).collect(),
+        })
     }
+}
+
+fn pod_metadata(metadata: &Value) -> ObjectMeta {
+    let owners = metadata["ownerReferences"].as_array();
+    // The deletionTimestamp says that the object is being deleted, whatever its value.
+    let deleted = metadata["deletionTimestamp"].as_str();
+    ObjectMeta {
+        name: text(&metadata["name"]),
+        namespace: text(&metadata["namespace"]),
+        uid: text(&metadata["uid"]),
+        resource_version: text(&metadata["resourceVersion"]),
+        labels: texts(&metadata["labels"]),
+        annotations: texts(&metadata["annotations"]),
+        creation_timestamp: time(&metadata["creationTimestamp"]).map(Time),
+        deletion_timestamp: deleted.map(|text| Time(parse_time(text).unwrap_or(Timestamp::MAX))),
+        owner_references: owners.map(|owners| owners.iter().map(owner).collect()),
+        ..ObjectMeta::default()
+    }
+}
+
+fn owner(owner: &Value) -> OwnerReference {
+    OwnerReference {
+        api_version: text(&owner["apiVersion"]).unwrap_or_default(),
+        kind: text(&owner["kind"]).unwrap_or_default(),
+        name: text(&owner["name"]).unwrap_or_default(),
+        uid: text(&owner["uid"]).unwrap_or_default(),
+        controller: owner["controller"].as_bool(),
+        block_owner_deletion: owner["blockOwnerDeletion"].as_bool(),
+    }
+}
+
+fn most_restarts<'v>(statuses: impl Iterator<Item = &'v Value>) -> i32 {
+    let counts = statuses.filter_map(|status| status["restartCount"].as_i64());
+    counts.max().map_or(0, |most| i32::try_from(most.max(0)).unwrap_or(i32::MAX))
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+fn texts(value: &Value) -> Option<BTreeMap<String, String>> {
+    let entries = value.as_object()?.iter();
+    Some(entries.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect())
+}
+
+fn word(value: &Value) -> Arc<str> {
+    value.as_str().unwrap_or_default().into()
+}
+
+fn time(value: &Value) -> Option<Timestamp> {
+    parse_time(value.as_str()?)
 }

@@ -2,20 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kube_runtime::watcher::Event;
 use proptest::prelude::*;
 
-use super::{BOUND, Entry, Expectations, Index, SignedDuration, Timestamp, merge};
+use super::{BOUND, Entry, Expectations, Index, SignedDuration, merge};
 use crate::cache::entry::PodEntry;
-use crate::cache::index::WatchEvent;
-use crate::testing::{key, pod, pod_of, terminating};
-
-fn at(second: i64) -> Timestamp {
-    Timestamp::from_second(second).unwrap()
-}
-
-fn shows(entry: PodEntry) -> WatchEvent<PodEntry> {
-    WatchEvent::Applied { key: entry.key().clone(), version: entry.version(), entry: Some(entry) }
-}
+use crate::cache::index::Seen;
+use crate::testing::{at, away, gone, key, pod, pod_of, shown, terminating};
 
 /// The merged view of the set `s1`: UID, version, whether the pod terminates.
 fn view(index: &Index<PodEntry>, expectations: &Expectations<PodEntry>) -> Vec<(String, u64, bool)> {
@@ -26,13 +19,13 @@ fn view(index: &Index<PodEntry>, expectations: &Expectations<PodEntry>) -> Vec<(
 #[test]
 fn a_readopted_terminating_pod_is_not_hidden_by_its_old_tombstone() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
-    index.apply(shows(pod("a", 5)), at(0));
+    index.apply(shown(pod("a", 5)), at(0));
     expectations.terminating(&pod("a", 7), at(1));
-    index.apply(WatchEvent::Applied { key: key("a"), version: 6, entry: None }, at(2));
+    index.apply(away("a", 6), at(2));
     assert!(!expectations.observe(&index, at(2)));
     assert_eq!(view(&index, &expectations), [("a".to_owned(), 7, true)]);
-    index.apply(shows(terminating(&pod("a", 8))), at(3));
-    index.apply(WatchEvent::Deleted(key("a")), at(4));
+    index.apply(shown(terminating(&pod("a", 8))), at(3));
+    index.apply(gone("a"), at(4));
     expectations.observe(&index, at(4));
     assert_eq!(view(&index, &expectations), []);
 }
@@ -45,7 +38,7 @@ fn read_live(
     second: i64,
 ) {
     let merged = merge([&key("s1")], index, expectations);
-    let min_versions = expectations.min_versions(&merged, index.gone());
+    let min_versions = expectations.min_versions(&merged, index.gone);
     if min_versions.is_older(&entry, index) {
         expectations.rewind(entry.clone(), at(second));
         index.rewind(entry.clone(), at(second));
@@ -56,7 +49,7 @@ fn read_live(
 #[test]
 fn a_live_read_of_an_older_version_replaces_what_was_known() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
-    index.apply(shows(pod("a", 9)), at(0));
+    index.apply(shown(pod("a", 9)), at(0));
     expectations.present(pod("b", 9), at(0));
     expectations.terminating(&pod("c", 9), at(0));
     for uid in ["a", "b", "c"] {
@@ -65,16 +58,16 @@ fn a_live_read_of_an_older_version_replaces_what_was_known() {
     let back = |uid: &str| (uid.to_owned(), 5, false);
     assert_eq!(view(&index, &expectations), [back("a"), back("b"), back("c")]);
     expectations.observe(&index, at(2));
-    index.apply(shows(pod("a", 6)), at(2));
+    index.apply(shown(pod("a", 6)), at(2));
     assert_eq!(view(&index, &expectations)[0], ("a".to_owned(), 6, false));
 }
 
 #[test]
 fn a_live_read_brings_a_deleted_pod_back() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
-    index.apply(shows(pod("a", 5)), at(0));
+    index.apply(shown(pod("a", 5)), at(0));
     // At the time of the read, and before it.
-    index.apply(WatchEvent::Deleted(key("a")), at(1));
+    index.apply(gone("a"), at(1));
     expectations.gone(&key("b"), at(0));
     for uid in ["a", "b"] {
         read_live(&mut index, &mut expectations, pod(uid, 5), 1);
@@ -85,10 +78,10 @@ fn a_live_read_brings_a_deleted_pod_back() {
 #[test]
 fn a_pod_deleted_during_a_live_read_does_not_come_back() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
-    index.apply(shows(pod("a", 5)), at(0));
+    index.apply(shown(pod("a", 5)), at(0));
     let merged = merge([&key("s1")], &index, &expectations);
-    let min_versions = expectations.min_versions(&merged, index.gone());
-    index.apply(WatchEvent::Deleted(key("a")), at(1));
+    let min_versions = expectations.min_versions(&merged, index.gone);
+    index.apply(gone("a"), at(1));
     assert!(!min_versions.is_older(&pod("a", 5), &index));
     expectations.present(pod("a", 5), at(1));
     assert_eq!(view(&index, &expectations), []);
@@ -97,14 +90,14 @@ fn a_pod_deleted_during_a_live_read_does_not_come_back() {
 #[test]
 fn an_accepted_deletion_stays_until_the_watch_shows_a_deletion_timestamp() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
-    index.apply(shows(pod("a", 5)), at(0));
+    index.apply(shown(pod("a", 5)), at(0));
     expectations.terminating(&pod("a", 5), at(0));
     assert_eq!(view(&index, &expectations), [("a".to_owned(), 5, true)]);
     // An eviction writes a condition first: a later version without a deletionTimestamp.
-    index.apply(shows(pod("a", 6)), at(1));
+    index.apply(shown(pod("a", 6)), at(1));
     expectations.observe(&index, at(1));
     assert_eq!(view(&index, &expectations), [("a".to_owned(), 5, true)]);
-    index.apply(shows(terminating(&pod("a", 7))), at(2));
+    index.apply(shown(terminating(&pod("a", 7))), at(2));
     expectations.observe(&index, at(2));
     assert!(expectations.is_empty());
     assert_eq!(view(&index, &expectations), [("a".to_owned(), 7, true)]);
@@ -113,7 +106,7 @@ fn an_accepted_deletion_stays_until_the_watch_shows_a_deletion_timestamp() {
 #[test]
 fn a_pod_read_live_with_another_owner_is_not_ours() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
-    index.apply(shows(pod("a", 1)), at(0));
+    index.apply(shown(pod("a", 1)), at(0));
     expectations.present(pod_of("s2", "a", 2), at(0));
     assert_eq!(view(&index, &expectations), []);
 }
@@ -170,7 +163,7 @@ fn entries_in_the_future_of_a_clock_that_was_set_back_are_read_again() {
 #[test]
 fn a_deleted_pod_that_the_watch_still_shows_is_read_again() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
-    index.apply(shows(pod("a", 5)), at(0));
+    index.apply(shown(pod("a", 5)), at(0));
     expectations.gone(&key("a"), at(0));
     let due = at(0) + BOUND + SignedDuration::from_secs(1);
     assert!(expectations.observe(&index, due));
@@ -201,14 +194,14 @@ fn a_watch_that_was_silent_for_minutes_brings_no_deleted_pod_back() {
         assert_eq!(expectations.expires(&index), None);
     }
     // The watch continues where it was: a read comes before the next decision.
-    index.apply(shows(pod("a", 4)), at(295));
+    index.apply(shown(pod("a", 4)), at(295));
     assert!(expectations.observe(&index, at(295)));
     let before = expectations.dates();
     expectations.gone(&key("a"), at(295));
     expectations.confirm(&before, at(295), &index, at(295));
     assert!(!expectations.observe(&index, at(295)));
     assert_eq!(view(&index, &expectations), []);
-    index.apply(WatchEvent::Deleted(key("a")), at(296));
+    index.apply(gone("a"), at(296));
     expectations.observe(&index, at(296));
     assert!(expectations.is_empty());
 }
@@ -318,22 +311,22 @@ impl Simulation {
                     let event = match state {
                         Some(state) => {
                             let entry = state.entry(&uid);
-                            WatchEvent::Applied { key: key(&uid), version, entry }
+                            Event::Apply(Seen { key: key(&uid), version, entry })
                         }
-                        None => WatchEvent::Deleted(key(&uid)),
+                        None => gone(&uid),
                     };
                     self.index.apply(event, at(0));
                 }
             }
             Step::Relist => {
                 self.shown = self.history.len();
-                self.index.apply(WatchEvent::Begin, at(0));
+                self.index.apply(Event::Init, at(0));
                 for (uid, state) in &self.pods {
                     let (listed, version) = (key(uid), state.version);
                     let entry = state.entry(uid);
-                    self.index.apply(WatchEvent::Listed { key: listed, version, entry }, at(0));
+                    self.index.apply(Event::InitApply(Seen { key: listed, version, entry }), at(0));
                 }
-                self.index.apply(WatchEvent::End, at(0));
+                self.index.apply(Event::InitDone, at(0));
                 // The live read that follows every relist shows what the watch skipped.
                 for pick in 0..self.created.len() {
                     self.know(pick);

@@ -11,15 +11,14 @@ use ordereddeployment_wire::{PodView, new_pod};
 use serde_json::Value;
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
-use crate::reconcile::effect::{Effect, WriteFailure};
 use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::record::{Effect, WriteFailure};
 use crate::reconcile::state::live::LiveReadReason;
 
 /// The largest batch.
 const LARGEST: usize = 100;
 
-/// How many creates are sent at once. Each of them needs a connection of its own, and a new one costs a TLS
-/// handshake.
+/// How many creates are sent at once. Each needs a connection of its own, with a TLS handshake.
 const PARALLEL: usize = 25;
 
 /// The creates of one set, in batches that double.
@@ -52,11 +51,10 @@ impl Reconciler<'_> {
         let status = self.state.deployment.status.as_ref();
         let aborts = status.is_some_and(|status| status.aborted.is_some());
         let has_pods = self.observation.pods.iter().any(|entry| entry.pod.set == *set.uid());
-        self.ctx.kinds.owns_sets() && !aborts && !has_pods
+        self.ctx.owns_sets && !aborts && !has_pods
     }
 
-    /// Creates a pod. The API server refuses the first one of a template for fields that it does not know,
-    /// unless there is no other pod.
+    /// Creates a pod. The first one of a template is refused for unknown fields, if there are others.
     async fn create_one(&self, pod: &Value, is_first: bool) -> Result<PodView, RequestError> {
         if !is_first {
             return self.requests.create::<PodView>(&self.namespace, pod, false).await;
@@ -94,6 +92,7 @@ impl Reconciler<'_> {
             effects.extend([Effect::NameTaken, Effect::LiveReadDue(LiveReadReason::Unknown)]);
         }
         let taken_before = self.taken > 0;
+        let doing = if self.ctx.owns_sets { "creating a pod" } else { "creating" };
         for (name, answer) in names.into_iter().zip(answers) {
             match answer {
                 Ok(view) => {
@@ -106,7 +105,7 @@ impl Reconciler<'_> {
                 Err(error) if error.is_already_there() && !taken_before => effects.push(Effect::DecideAgain),
                 Err(error) => {
                     let message = without_name(&error.to_string(), &name, &set.set.name);
-                    effects.push(create_failed(set, self.ctx.kinds.creating(), &error, message));
+                    effects.push(create_failed(set, doing, &error, message));
                 }
             }
         }

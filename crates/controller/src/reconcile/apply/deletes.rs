@@ -1,17 +1,18 @@
 //! Deletes or evicts pods, each only in the state that the decision was made for.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::join_all;
-use ordereddeployment_kubernetes::{ObjectVersion, RequestError};
+use ordereddeployment_kubernetes::{Budget, ObjectVersion, Refusal, RequestError};
 use ordereddeployment_planner::{FailureKind, Pod, Purpose, Target};
 use tokio::time::Instant;
 
-use super::refusals::explain;
 use crate::cache::entry::PodEntry;
 use crate::cache::expectations::Fact;
-use crate::reconcile::effect::{Effect, WriteFailure, word_for};
+use crate::objects::Objects;
 use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::record::{Effect, WriteFailure, word_for};
 use crate::reconcile::state::live::LiveReadReason;
 use ordereddeployment_wire::PodView;
 
@@ -90,7 +91,8 @@ impl Reconciler<'_> {
             }
             Outcome::Failed(verb, error) => {
                 let doing = if verb == "evict" { "evicting" } else { "deleting" };
-                let doing = self.ctx.kinds.deleting(doing, target.name());
+                let pod = if self.ctx.owns_sets { format!(" pod {}", target.name()) } else { String::new() };
+                let doing = format!("{doing}{pod}");
                 let message = error.to_string();
                 let failure = WriteFailure::of(FailureKind::Delete, verb, &doing, &error, message);
                 let set = Some(Arc::clone(&target.pod.set));
@@ -109,7 +111,7 @@ impl Reconciler<'_> {
             // The API server counts the budget down before it compares the version of an eviction: a conflict
             // blocks the budget for two minutes (`pkg/registry/core/pod/storage/eviction.go`).
             if evict || conflict.is_some() {
-                let fresh = match requests.get::<PodView>(namespace, name).await {
+                let fresh = match requests.get::<PodView>(Some(namespace), name).await {
                     Ok(fresh) => fresh.filter(|pod| pod.metadata.uid.as_deref() == Some(&**target.uid())),
                     Err(error) => return Outcome::Failed(verb, error),
                 };
@@ -155,6 +157,52 @@ fn counts_as_same(decided: &Pod, fresh: &Pod) -> bool {
         // Time alone makes a ready pod available, and never the reverse.
         && (one.ready, one.ready_since) == (other.ready, other.ready_since)
         && (decided.terminating, decided.finished) == (fresh.terminating, fresh.finished)
+}
+
+/// The failure kind of a refused eviction, and a sentence with the names of the budgets.
+async fn explain(
+    requests: &Objects,
+    namespace: &str,
+    pod: &str,
+    labels: &BTreeMap<String, String>,
+    refusal: Refusal,
+) -> (FailureKind, String) {
+    let waiting = format!("Waiting to evict pod {pod}");
+    let (names, counted) = match requests.budgets(namespace).await {
+        Ok((mut budgets, beta)) => {
+            budgets.retain(|budget| budget.selects(labels, beta));
+            let counts = budgets.iter().any(|budget| budget.counts(pod));
+            (names(&budgets), if counts { COUNTED } else { "" })
+        }
+        // The refusal is valid; without permission to list budgets the message says so.
+        Err(error) => (format!("which ones is not known: {error}"), ""),
+    };
+    match refusal {
+        Refusal::Named(words) => (FailureKind::Evict, format!("{waiting}: {words}{counted}")),
+        Refusal::Unnamed(words) => (FailureKind::Evict, format!("{waiting}: {words} ({names}){counted}")),
+        Refusal::Several => {
+            let why = "and the API server evicts no pod that has several: only one may select it";
+            (
+                FailureKind::EvictAmbiguous,
+                format!("{waiting}: it is selected by several budgets ({names}), {why}"),
+            )
+        }
+    }
+}
+
+/// Why a budget refuses an eviction after one that failed: it is counted before the versions are compared.
+const COUNTED: &str =
+    ". The budget counts an eviction of this pod that was not carried out, for two minutes at most";
+
+/// The budgets as text for messages.
+fn names(budgets: &[Budget]) -> String {
+    let mut names: Vec<_> = budgets.iter().map(Budget::name).collect();
+    names.sort_unstable();
+    match names.as_slice() {
+        [] => "no PodDisruptionBudget selects it any more".to_owned(),
+        [name] => format!("PodDisruptionBudget {name}"),
+        names => format!("PodDisruptionBudgets {}", names.join(", ")),
+    }
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use serde_json::json;
 
 use crate::cache::entry::PodEntry;
 use crate::cache::expectations::Fact;
-use crate::reconcile::effect::Effect;
 use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::record::Effect;
 use crate::reconcile::report::is_available;
 
 impl Reconciler<'_> {
@@ -23,7 +23,7 @@ impl Reconciler<'_> {
     /// reads the size of a plain Deployment from the Deployment.
     pub(super) fn note_sizes(&mut self, changes: &[SetChange]) {
         let sizes = changes.iter().filter(|one| matches!(one, SetChange::Update { replicas: Some(_), .. }));
-        self.state.writes.recount_at_rest |= self.ctx.kinds.owns_sets() && sizes.count() > 1;
+        self.state.writes.recount_at_rest |= self.ctx.owns_sets && sizes.count() > 1;
     }
 
     /// If the sizes of several sets were written and no pod is about to change, annotates a pod that a budget

@@ -16,8 +16,8 @@ use super::creates::altered;
 use crate::cache::entry::{Entry, SetEntry};
 use crate::cache::expectations::Fact;
 use crate::objects::SetObject;
-use crate::reconcile::effect::{Effect, WriteFailure};
 use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::record::{Effect, WriteFailure};
 use crate::reconcile::state::live::LiveReadReason;
 
 impl Reconciler<'_> {
@@ -32,13 +32,16 @@ impl Reconciler<'_> {
         match change {
             SetChange::Update { replicas, revision, min_ready_seconds, served, .. } => {
                 let cause = revision.is_some().then(|| self.change_cause()).flatten();
-                let number = |number: &Option<i64>| number.map(|number| number.to_string());
-                let annotations = [
+                let number = |number: &Option<i64>| json!(number.map(|number| number.to_string()));
+                let annotations = without_nulls([
                     (annotation::REVISION, number(revision)),
                     (annotation::SERVED, number(served)),
-                    (annotation::CHANGE_CAUSE, cause),
-                ];
-                let patch = set_patch(entry, *replicas, *min_ready_seconds, annotations);
+                    (annotation::CHANGE_CAUSE, json!(cause)),
+                ]);
+                let spec = [("replicas", json!(replicas)), ("minReadySeconds", json!(min_ready_seconds))];
+                let version = &entry.object.metadata.resource_version;
+                let metadata = json!({"resourceVersion": version, "annotations": annotations});
+                let patch = json!({"metadata": metadata, "spec": without_nulls(spec)});
                 self.update_set(entry, &patch, |_| None).await
             }
             SetChange::Equal { equal_templates, .. } => self.remember_equal(entry, equal_templates).await,
@@ -68,8 +71,7 @@ impl Reconciler<'_> {
                     return effects;
                 }
                 if self.ctx.cache().has_orphan_of(&created) {
-                    // Orphans of a deleted set with the same template: they are adopted before new pods are
-                    // created.
+                    // Orphans of a deleted set with the same template: they are adopted first.
                     effects.push(Effect::LiveReadDue(LiveReadReason::Orphan));
                 }
                 effects.extend(shown(created));
@@ -95,8 +97,7 @@ impl Reconciler<'_> {
         change_of_spec(sent, came)
     }
 
-    /// A set of that name exists: either ours with the same template, which the watch does not show yet, or
-    /// another one.
+    /// A set of that name exists: ours, which the watch does not show yet, or another one.
     async fn meet_set(&self, name: &str, error: &RequestError) -> Vec<Effect> {
         let met = match self.requests.set(&self.namespace, name).await {
             Ok(met) => met,
@@ -229,22 +230,8 @@ fn unkept(patch: &Value, set: &OrderedReplicaSet) -> Option<String> {
     unkept.next().map(|(field, sent, _)| format!("{field} ({sent})"))
 }
 
-fn set_patch(
-    entry: &SetEntry,
-    replicas: Option<i32>,
-    min_ready_seconds: Option<i32>,
-    annotations: [(&str, Option<String>); 3],
-) -> Value {
-    let annotations = annotations.into_iter();
-    let annotations: Map<String, Value> =
-        annotations.filter_map(|(key, value)| Some((key.to_owned(), json!(value?)))).collect();
-    let mut metadata = Map::new();
-    metadata.insert("resourceVersion".to_owned(), json!(entry.object.metadata.resource_version));
-    if !annotations.is_empty() {
-        metadata.insert("annotations".to_owned(), annotations.into());
-    }
-    let mut spec = Map::new();
-    spec.extend(replicas.map(|replicas| ("replicas".to_owned(), json!(replicas))));
-    spec.extend(min_ready_seconds.map(|seconds| ("minReadySeconds".to_owned(), json!(seconds))));
-    json!({"metadata": metadata, "spec": spec})
+/// An object of these fields. A null would remove a field.
+fn without_nulls<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
+    let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
+    fields.map(|(key, value)| (key.to_owned(), value)).collect()
 }

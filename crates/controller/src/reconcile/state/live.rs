@@ -66,8 +66,9 @@ pub(crate) struct LiveRead {
 /// The live reads of one object.
 #[derive(Debug, Default)]
 pub(crate) struct LiveReads {
-    due: Option<LiveReadReason>,
-    last: Option<LiveRead>,
+    /// Why one was asked for since the last one.
+    pub(crate) due: Option<LiveReadReason>,
+    pub(crate) last: Option<LiveRead>,
     /// How often it is read live because of changes by others.
     pub(crate) pace: Pace,
 }
@@ -76,16 +77,6 @@ impl LiveReads {
     /// Asks for a live read.
     pub(crate) fn ask(&mut self, reason: LiveReadReason) {
         self.due = self.due.max(Some(reason));
-    }
-
-    /// Whether one was asked for since the last one.
-    pub(crate) fn is_asked(&self) -> bool {
-        self.due.is_some()
-    }
-
-    /// The last one.
-    pub(crate) fn last(&self) -> Option<LiveRead> {
-        self.last
     }
 
     /// A live read has ended. It answers all who asked before.

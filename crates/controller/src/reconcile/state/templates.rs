@@ -88,9 +88,8 @@ impl Templates {
         self.comparison.as_ref().filter(|record| record.template.same_as(template))
     }
 
-    /// Records the answer to a dry run of the current template. Only an acceptance stays valid: a cluster
-    /// administrator may have changed what refused the template, and a dry run without an answer is repeated
-    /// with backoff.
+    /// Records the answer to a dry run of the current template. Only an acceptance stays valid: what refused
+    /// the template may have changed, and a dry run without an answer is repeated with backoff.
     pub(crate) fn record(&mut self, template: &Template, dry_run: DryRun, now: Instant) {
         let before = self.dry_run.take().filter(|before| before.template.same_as(template));
         let unanswered = match &dry_run {

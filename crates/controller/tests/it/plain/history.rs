@@ -1,7 +1,6 @@
 //! Checks the commits of a run against what the controller of plain Deployments promises.
 //!
-//! A decision is made for what was read shortly before. So a promise counts for what has not changed for some
-//! time.
+//! A decision is made for what was read shortly before. A promise counts for what has not changed lately.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,6 @@
-//! The sizes of the ReplicaSets of a Deployment: the next step of a rollout, and scaling. Pure functions of
-//! what was read.
+//! The sizes of the ReplicaSets of a Deployment: the next step of a rollout, and scaling. Pure functions.
 //!
-//! The rules are those of `rolling.go`, `recreate.go` and `sync.go` in Kubernetes'
-//! `pkg/controller/deployment`.
+//! The rules are those of Kubernetes' `pkg/controller/deployment` (`rolling.go`, `recreate.go`, `sync.go`).
 
 use std::collections::BTreeMap;
 
