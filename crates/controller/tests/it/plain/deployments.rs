@@ -74,7 +74,7 @@ async fn sync(client: &Client, deployment: &Deployment, all: &Cache<ReplicaSet>)
     let desired = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1).to_string();
     for (set, size) in changes(deployment, &sets) {
         let Some(set) = set else {
-            api.create(&PostParams::default(), &new_set(deployment, number, size, desired.clone())).await?;
+            api.create(&PostParams::default(), &new_set(deployment, number, size, &desired)).await?;
             continue;
         };
         let patch = json!({
@@ -120,32 +120,28 @@ fn revision(set: &ReplicaSet) -> i64 {
     set.annotations().get(REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-fn new_set(deployment: &Deployment, number: i64, size: i64, desired: String) -> ReplicaSet {
+fn new_set(deployment: &Deployment, number: i64, size: i64, desired: &str) -> ReplicaSet {
     let spec = deployment.spec.clone().unwrap_or_default();
     let hash = hash(&spec.template);
-    let mut template = spec.template;
+    let (mut template, mut selector) = (spec.template, spec.selector);
     let labels = template.metadata.get_or_insert_default().labels.get_or_insert_default();
-    labels.insert(HASH.to_owned(), hash.clone());
-    let labels = labels.clone();
-    let mut selector = spec.selector;
-    selector.match_labels.get_or_insert_default().insert(HASH.to_owned(), hash.clone());
-    let mut set = ReplicaSet::default();
-    set.metadata.name = Some(format!("{}-{hash}", deployment.name_any()));
-    set.metadata.namespace = deployment.namespace();
-    set.metadata.labels = Some(labels);
-    let annotations = [(DESIRED.to_owned(), desired), (REVISION.to_owned(), number.to_string())];
-    set.metadata.annotations = Some(annotations.into());
-    set.metadata.owner_references = deployment.controller_owner_ref(&()).map(|mut owner| {
-        owner.block_owner_deletion = Some(true);
-        vec![owner]
+    for labels in [labels, selector.match_labels.get_or_insert_default()] {
+        labels.insert(HASH.to_owned(), hash.clone());
+    }
+    let mut owner = deployment.controller_owner_ref(&()).unwrap();
+    owner.block_owner_deletion = Some(true);
+    let set = json!({
+        "metadata": {
+            "name": format!("{}-{hash}", deployment.name_any()), "namespace": deployment.namespace(),
+            "labels": template.metadata.as_ref().unwrap().labels, "ownerReferences": [owner],
+            "annotations": {DESIRED: desired, REVISION: number.to_string()},
+        },
+        "spec": {
+            "replicas": size, "minReadySeconds": spec.min_ready_seconds,
+            "selector": selector, "template": template,
+        },
     });
-    set.spec = Some(k8s_openapi::api::apps::v1::ReplicaSetSpec {
-        replicas: i32::try_from(size).ok(),
-        min_ready_seconds: spec.min_ready_seconds,
-        selector,
-        template: Some(template),
-    });
-    set
+    serde_json::from_value(set).unwrap()
 }
 
 /// A short name for a template.
