@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use http::Method;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use ordereddeployment_api::names::{condition, reason};
 use serde_json::json;
 
@@ -153,17 +152,6 @@ async fn pods_seen_as_orphans_after_the_new_set_was_created_are_adopted_by_it_to
     assert!(there.is_complete() && there.active().len() == 3);
 }
 
-/// Makes the server accept any spec, like one without validation rules.
-async fn take_any_spec(cluster: &Cluster) {
-    let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
-    let name = "ordereddeployments.ordereddeployment.io";
-    let mut crd = serde_json::to_value(api.get(name).await.unwrap()).unwrap();
-    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] =
-        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let crd = serde_json::from_value(crd).unwrap();
-    api.replace(name, &PostParams::default(), &crd).await.unwrap();
-}
-
 /// The owner references of all sets and pods.
 async fn owners(cluster: &Cluster) -> Vec<String> {
     let sets = cluster.all_sets().await;
@@ -178,7 +166,9 @@ async fn owners(cluster: &Cluster) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn an_object_with_an_invalid_spec_adopts_nothing_until_it_is_valid() {
     let cluster = Cluster::start().await;
-    take_any_spec(&cluster).await;
+    // The server accepts any spec, like one without validation rules.
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    cluster.change_schema(|fields| fields["spec"] = any).await;
     let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
     let set = cluster.all_sets().await[0].name_any();
     // Pods of an own set, and then that set.

@@ -278,6 +278,15 @@ impl Cluster {
         self.deployments().patch_status("web", &PatchParams::default(), &patch).await.unwrap();
     }
 
+    /// Changes the schema of the fields of OrderedDeployments.
+    pub async fn change_schema(&self, change: impl FnOnce(&mut Value)) {
+        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let name = "ordereddeployments.ordereddeployment.io";
+        let mut crd = serde_json::to_value(api.get(name).await.unwrap()).unwrap();
+        change(crd.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties").unwrap());
+        api.replace(name, &PostParams::default(), &serde_json::from_value(crd).unwrap()).await.unwrap();
+    }
+
     pub async fn view(&self) -> View {
         let deployment = self.deployments().get("web").await.unwrap();
         let mut pods = self.pods().list(&ListParams::default().labels("app=web")).await.unwrap().items;

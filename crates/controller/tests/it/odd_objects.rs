@@ -1,11 +1,12 @@
-//! Objects that no client should write and every client can: none of them hides the others.
+//! Objects that no client should write and every client can: none of them hides the others. And API servers
+//! with older CRDs, which drop fields of a status.
 
 use std::time::Duration;
 
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, ResourceExt};
-use ordereddeployment_api::names::{annotation, reason};
+use ordereddeployment_api::names::{annotation, condition, reason};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, spec_of};
@@ -104,4 +105,52 @@ async fn the_largest_annotations_neither_stop_a_rollout_nor_appear_in_full_in_ev
     );
     cluster.resume(&held.status().hold.unwrap().id).await;
     cluster.until_complete().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_the_server_drops_stalls_the_rollout_until_the_crd_is_updated() {
+    let (cluster, pods) = Cluster::with_pods(4).await;
+    let mut hold = None;
+    let taken = |fields: &mut Value| {
+        hold = fields["status"]["properties"].as_object_mut().unwrap().remove("hold");
+    };
+    cluster.change_schema(taken).await;
+    cluster.prioritise(&pods[1], 9).await;
+    cluster.annotate(&pods[1], annotation::PAUSE_POINT, "before").await;
+    let mark = cluster.mark();
+    cluster.set_image("web:2").await;
+    cluster.pass(Duration::from_secs(300)).await;
+    let view = cluster.view().await;
+    let (why, message) = view.why(condition::STALLED).unwrap();
+    assert_eq!(why, reason::STATUS_NOT_STORED);
+    assert!(message.contains("status.hold") && message.contains("CRDs"), "{message}");
+    assert_eq!(cluster.events_of(reason::STATUS_NOT_STORED).await.len(), 1);
+    let writes = cluster.asked(mark, "patch", "ordereddeployments").len();
+    assert!(writes < 60, "{writes}");
+    assert_eq!(cluster.deleted(mark), Vec::<String>::new());
+
+    cluster.change_schema(|fields| fields["status"]["properties"]["hold"] = hold.unwrap()).await;
+    let view = cluster
+        .until("it is held", |view| view.status().hold.is_some() && view.why(condition::STALLED).is_none())
+        .await;
+    assert_eq!(view.status().hold.unwrap().pod, pods[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_count_that_the_server_drops_is_reported_and_pods_are_kept() {
+    let cluster = Cluster::start().await;
+    let dropped = |fields: &mut Value| {
+        fields["status"]["properties"].as_object_mut().unwrap().remove("terminatingReplicas");
+    };
+    cluster.change_schema(dropped).await;
+    let mark = cluster.mark();
+    cluster.deploy(json!({"replicas": 3})).await;
+    cluster.pass(Duration::from_secs(300)).await;
+    let view = cluster.view().await;
+    assert_eq!(view.available(), 3);
+    let (why, message) = view.why(condition::STALLED).unwrap();
+    assert_eq!(why, reason::STATUS_NOT_STORED);
+    assert!(message.contains("status.terminatingReplicas"), "{message}");
+    let writes = cluster.asked(mark, "patch", "ordereddeployments").len();
+    assert!(writes < 80, "{writes}");
 }
