@@ -74,7 +74,7 @@ async fn sync(client: &Client, deployment: &Deployment, all: &Cache<ReplicaSet>)
     let desired = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1).to_string();
     for (set, size) in changes(deployment, &sets) {
         let Some(set) = set else {
-            api.create(&PostParams::default(), &new_set(deployment, number, size, desired.clone())).await?;
+            api.create(&PostParams::default(), &new_set(deployment, number, size, &desired)).await?;
             continue;
         };
         let patch = json!({
@@ -120,7 +120,7 @@ fn revision(set: &ReplicaSet) -> i64 {
     set.annotations().get(REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-fn new_set(deployment: &Deployment, number: i64, size: i64, desired: String) -> ReplicaSet {
+fn new_set(deployment: &Deployment, number: i64, size: i64, desired: &str) -> ReplicaSet {
     let spec = deployment.spec.clone().unwrap_or_default();
     let hash = hash(&spec.template);
     let (mut template, mut selector) = (spec.template, spec.selector);
