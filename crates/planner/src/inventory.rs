@@ -104,7 +104,7 @@ pub(crate) struct Inventory<'a> {
     pub(crate) back: Option<&'a Set>,
     /// The active pods of older revisions in their order, and behind them those of the current one in theirs.
     ranked_pods: Vec<RankedPod<'a>>,
-    order: Order<'a>,
+    order: Order,
     old_count: usize,
     available: i64,
     updated_available: i64,
@@ -176,7 +176,7 @@ impl<'a> Inventory<'a> {
         let snapshot = self.snapshot;
         let by_uid: HashMap<&str, usize, FxBuildHasher> =
             snapshot.sets.iter().zip(0..).map(|(set, at)| (&*set.uid, at)).collect();
-        let mut pods = Pods::new(snapshot.now).with_room_for(snapshot.pods.len());
+        let mut pods = Pods::new(snapshot.now);
         if is_set_without_owner(snapshot) {
             pods = pods.without_ranks();
         }
@@ -394,18 +394,18 @@ impl<'a> Inventory<'a> {
         // The rules of an abort, and of a rollout by groups of nodes.
         if let Some(next) = next.filter(|next| !next.updated) {
             if ranked.served != next.served {
-                return sorter::why_by(pod, &key, "of a revision that never served");
+                return sorter::why_by(pod, key, "of a revision that never served");
             }
             if self.aborts() && ranked.available != next.available {
-                return sorter::why_by(pod, &key, "not available");
+                return sorter::why_by(pod, key, "not available");
             }
             if ranked.priority == next.priority && ranked.group != next.group {
                 let group = |ranked: &RankedPod<'_>| ranked.group.unwrap_or("no group").to_owned();
-                return sorter::why_by(pod, &key, &format!("{} before {}", group(ranked), group(next)));
+                return sorter::why_by(pod, key, &format!("{} before {}", group(ranked), group(next)));
             }
         }
         let next = next.map(|next| self.order.key(next.index));
-        sorter::why(pod, &key, next.as_ref())
+        sorter::why(pod, key, next)
     }
 
     /// Active pods of older revisions.
