@@ -87,9 +87,7 @@ impl Cluster {
             let (deeds, facts) = line.split_once("=>").unwrap_or((line, ""));
             let deeds: Vec<&str> = deeds.split(',').map(str::trim).filter(|deed| !deed.is_empty()).collect();
             for deed in &deeds {
-                let words: Vec<&str> = deed.split(' ').collect();
-                let known = self.edits(&words) || self.requests(&words) || self.happens(&words);
-                assert!(known || self.goes_on(&words), "{line}: no deed: {deed}");
+                assert!(self.deed(deed), "{line}: no deed: {deed}");
             }
             if deeds.last().is_some_and(|deed| !PACE.contains(&deed.split(' ').next().unwrap())) {
                 self.settle();
@@ -99,6 +97,12 @@ impl Cluster {
             }
         }
         self
+    }
+
+    /// Carries out a deed. Whether there is such a deed.
+    pub(crate) fn deed(&mut self, deed: &str) -> bool {
+        let words: Vec<&str> = deed.split(' ').collect();
+        self.edits(&words) || self.requests(&words) || self.happens(&words) || self.goes_on(&words)
     }
 
     /// A user changes the spec.
