@@ -17,8 +17,7 @@ const MOST_POINTS: usize = 32;
 /// The name that no declared point may have.
 const MORE: &str = "more";
 
-/// The bounds of a pause point's duration in the schema: the whole text, and the digits before a unit or a
-/// point.
+/// The bounds of a pause point's duration in the schema: the text, and the digits before a unit or a point.
 const DURATION_LENGTH: usize = 20;
 const DURATION_DIGITS: usize = 6;
 

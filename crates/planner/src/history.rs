@@ -109,8 +109,7 @@ pub(crate) fn rollout_of(inventory: &Inventory<'_>) -> Rollout {
     }
 }
 
-/// The revision that served last, if somebody deleted its set: nothing rolls back to it, but nothing older
-/// served last.
+/// The revision that served last, if its set was deleted: nothing rolls back to it, or to an older one.
 fn gone(inventory: &Inventory<'_>) -> Option<CompleteRevision> {
     let before = inventory.status.rollout.as_ref()?;
     let (revision, template_hash) = (before.revision, before.template_hash.clone());
@@ -127,8 +126,7 @@ pub(crate) fn begun_from(inventory: &Inventory<'_>, from: CompleteRevision) -> C
     CompleteRevision { replicas: last_replicas(inventory), max_unavailable: narrow(unavailable), ..from }
 }
 
-/// The number of replicas of the last decision: of the status, which is written at rest, or as published, if
-/// that is less.
+/// The number of replicas of the last decision: as in the status, or as published, if that is less.
 pub(crate) fn last_replicas(inventory: &Inventory<'_>) -> i32 {
     let Some(rollout) = &inventory.status.rollout else { return 0 };
     let sizes = inventory.usable_sets().map(|set| set.replicas.max(0));
@@ -370,8 +368,7 @@ pub(crate) fn may_lag(state: &State<'_, '_>, changes: &[SetChange]) -> bool {
         && changes.iter().all(only_sizes)
 }
 
-/// Old sets without pods beyond `revisionHistoryLimit`, the oldest first. Called once the rollout is
-/// complete.
+/// Old sets without pods beyond `revisionHistoryLimit`, the oldest first; of a complete rollout.
 pub(crate) fn beyond_limit(inventory: &Inventory<'_>) -> Vec<SetChange> {
     let is_current = |set: &crate::Set| inventory.current.is_some_and(|current| current.uid == set.uid);
     // Until the current revision has served, an abort goes back to this one.

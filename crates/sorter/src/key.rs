@@ -1,5 +1,4 @@
-//! The key of a pod: the ten rules of the order as one comparable value. Two pods are compared only by what
-//! their keys are made of.
+//! The key of a pod: the ten rules of the order as one comparable value, by which alone pods are compared.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

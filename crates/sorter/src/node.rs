@@ -65,8 +65,7 @@ pub struct NodeFacts {
     pub taint_keys: BTreeSet<String>,
 }
 
-/// The known nodes: `Some` has the facts of a node, `None` is a node that does not exist, a
-/// missing key is a node that was not read yet.
+/// The known nodes: `None` is one that does not exist. A missing one was not read yet.
 pub type Nodes = BTreeMap<Arc<str>, Option<NodeFacts>>;
 
 /// What rules could grant to pods by their nodes, or what pods of a node lack.

@@ -87,8 +87,7 @@ pub fn why_by(pod: &Facts, key: &Key, words: &str) -> Why {
 
 fn own_priority(pod: &Facts, key: &Key) -> String {
     let priority = key.priority.0;
-    // The annotation and the default need no word. A node rule that gives 0 is not told apart from the
-    // default.
+    // The annotation and the default need no word; a node rule that gives 0 is like the default.
     let source = if pod.priority.is_none() && priority != 0 { " (node rule)" } else { "" };
     format!("priority {priority}{source}")
 }
