@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{
-    DeclaredPausePoint, OrderedDeploymentSpec, PausePoint, ProgressDeadlineAction, Strategy, template_hash,
+    DeclaredPausePoint, OrderedDeploymentSpec, PausePoint, PodReplacementPolicy, ProgressDeadlineAction,
+    Strategy, UnavailablePods, template_hash,
 };
 use ordereddeployment_planner::{Failed, Malformed, Pod, Point, whole_seconds};
 use serde_json::{Value, json};
@@ -139,6 +140,17 @@ impl Cluster {
                     }
                 })
             }
+            ["in-order"] => Box::new(|spec| {
+                let order = spec.deletion_order.get_or_insert_default();
+                order.unavailable_pods = UnavailablePods::InOrder;
+            }),
+            ["min-ready", seconds] => {
+                let seconds = seconds.parse().unwrap();
+                Box::new(move |spec| spec.min_ready_seconds = seconds)
+            }
+            ["await-ends"] => Box::new(|spec| {
+                spec.pod_replacement_policy = PodReplacementPolicy::TerminationComplete;
+            }),
             ["recreate"] => with_strategy(&json!({"type": "Recreate"})),
             ["bounds", surge, unavailable] => {
                 let [surge, unavailable] = [surge, unavailable].map(amount);
@@ -182,9 +194,13 @@ impl Cluster {
             ["quota", pods] => self.quota = optional(pods),
             ["breaks", after] => self.breaks_after = optional(after),
             ["delete", "set", image] => {
-                let mut sets = self.sets.iter();
-                let at = sets.position(|set| !set.terminating && self.image_of(set) == image).unwrap();
+                let at = self.set_of(image);
                 self.delete_set(at);
+            }
+            // The garbage collector begins to release its pods.
+            ["collect", image] => {
+                let at = self.set_of(image);
+                self.sets[at].terminating = true;
             }
             ["lose", "status"] => {
                 self.forged = true;
@@ -264,6 +280,12 @@ impl Cluster {
             _ => return false,
         }
         true
+    }
+
+    /// The set with that image that is not being deleted.
+    pub(crate) fn set_of(&self, image: &str) -> usize {
+        let mut sets = self.sets.iter();
+        sets.position(|set| !set.terminating && self.image_of(set) == image).unwrap()
     }
 
     fn until(&mut self, fact: &str, seconds: i64) {

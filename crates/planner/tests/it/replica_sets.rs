@@ -235,10 +235,6 @@ fn rollout() -> Cluster {
 }
 
 histories! {
-    pods_are_created_when_the_deletes_of_other_sets_have_made_room:
-        rollout() => "
-            size v1 6, size v2 5, step => v1=6 v2=1
-            step => v1=6 v2=5";
     // The Deployment controller fills the paused Deployment up; deleted pods do not come back, but a user
     // scales it up. It has not made the set smaller again when the hold ends.
     under_recreate_a_pause_point_holds_before_the_new_set_exists:
@@ -299,16 +295,10 @@ histories! {
     // Nothing is created for a set that is being deleted.
     scaling_down_with_a_new_template_whose_set_does_not_exist_yet_pauses_nothing:
         prioritized(4, &rolling()) => "mark before #0, template v9, scale 2 v1 2 => v1=2 free";
-}
-
-#[test]
-fn a_set_gets_the_pods_that_it_misses_and_loses_the_first_of_the_order() {
-    let mut cluster = Cluster::new(4, &rolling());
-    let chosen = cluster.pod(2).name.clone();
-    cluster.pod(2).facts.priority = Some(7);
-    cluster.play("size v1 3");
-    assert_eq!(cluster.gone(), [chosen]);
-    cluster.play("size v1 6 => v1=6");
+    pods_are_created_when_the_deletes_of_other_sets_have_made_room:
+        rollout() => "
+            size v1 6, size v2 5, step => v1=6 v2=1
+            step => v1=6 v2=5";
 }
 
 /// The decision when a request of that kind was refused.
@@ -325,21 +315,6 @@ fn a_delete_that_is_refused_keeps_no_pod_of_another_set_away() {
     cluster.play("size v1 6, size v2 5\n size v1 4, size v2 7, unseen");
     let Decision::Act(act) = after_a_failure(&cluster, FailureKind::Delete) else { panic!("no act") };
     assert_eq!(act.creates.iter().map(|create| create.count).sum::<usize>(), 2);
-}
-
-#[test]
-fn ranks_count_the_pods_of_all_sets_of_the_owner() {
-    let mut cluster = Cluster::new(2, &rolling());
-    cluster.roll_out("v2");
-    cluster.play("size v2 1");
-    let since = cluster.pod(0).facts.ready_since;
-    for (place, node) in [(0, "n0"), (1, "n1"), (2, "n1")] {
-        let facts = &mut cluster.pod(place).facts;
-        (facts.node, facts.ready_since, facts.created) = (Some(node.into()), since, since);
-    }
-    let on_the_full_node = cluster.pod(1).name.clone();
-    cluster.play("size v1 1");
-    assert_eq!(cluster.gone(), [on_the_full_node]);
 }
 
 #[test]
@@ -383,16 +358,6 @@ fn a_pause_point_pauses_the_deployment_before_its_pod() {
     assert_eq!(cluster.gone(), first[..4]);
     assert!(cluster.held_back.is_empty());
     cluster.play("size v1 0 => v1=0");
-}
-
-#[test]
-fn after_its_pod_the_deployment_is_paused() {
-    let mut cluster = rollout();
-    let first = cluster.names("v1");
-    cluster.play("mark after #1, size v1 5 => held=after\n rest => held=after");
-    assert_eq!(cluster.gone(), first[..2]);
-    cluster.play("resume");
-    assert_eq!(cluster.gone(), first[..5]);
 }
 
 #[test]
@@ -488,19 +453,6 @@ fn a_point_follows_the_edited_side_of_its_pod() {
     let mut cluster = rollout();
     cluster.play("mark before #0, step\n mark after #0, size v1 8 => held=after");
     assert_eq!(cluster.gone(), [cluster.marked()]);
-}
-
-#[test]
-fn an_edited_duration_changes_the_end() {
-    let mut cluster = rollout();
-    let until = |cluster: &Cluster| {
-        let hold = cluster.status().hold.unwrap();
-        hold.until.map(|until| until.0.duration_since(hold.since.0).as_secs())
-    };
-    cluster.play("mark before #0, size v1 9");
-    assert_eq!(until(&cluster), None);
-    cluster.play("mark before #0 for 600");
-    assert_eq!(until(&cluster), Some(600));
 }
 
 #[test]
