@@ -60,12 +60,13 @@ pub(crate) fn begin(state: &State<'_, '_>) -> Option<Decision> {
     let rollout = rollout_of(inventory);
     let came_before =
         rollout.from.is_some() && (was_complete || before.is_some_and(|before| !before.completed));
+    let is_only_set = inventory.usable_sets().all(|set| inventory.is_current_set(&set.uid));
     let begun = Rollout {
         // Without pods there is nothing to replace, and no pause point to reach.
         completed: !is_suspended
             && !is_lost
             && inventory.old_count() == 0
-            && ((inventory.is_only_set() && !came_before) || !is_on)
+            && ((is_only_set && !came_before) || !is_on)
             && !inventory.waits_for_its_set(),
         points: Some(carried(inventory, revision, is_suspended)),
         node_groups: groups::kept(inventory),

@@ -304,11 +304,6 @@ impl<'a> Inventory<'a> {
         self.snapshot.deployment.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Whether no set of another template exists.
-    pub(crate) fn is_only_set(&self) -> bool {
-        self.usable_sets().all(|set| self.is_current_set(&set.uid))
-    }
-
     /// Whether a set with that hash exists that served.
     pub(crate) fn is_kept(&self, hash: &str) -> bool {
         self.usable_sets().any(|set| set.hash == *hash && set.served != Some(0))
@@ -360,13 +355,6 @@ impl<'a> Inventory<'a> {
     /// Active pods of the current revision, in the order.
     pub(crate) fn updated(&self) -> &[RankedPod<'a>] {
         self.ranked_pods.get(self.old_count..).unwrap_or_default()
-    }
-
-    /// All active pods, in the order.
-    pub(crate) fn in_order(&self) -> Vec<&RankedPod<'a>> {
-        let mut all: Vec<_> = self.ranked_pods.iter().collect();
-        all.sort_unstable_by_key(|ranked| ranked.place);
-        all
     }
 
     /// The next pod of the same kind in the order: old, or of the current revision.
@@ -441,12 +429,6 @@ impl<'a> Inventory<'a> {
             PodReplacementPolicy::TerminationComplete => self.terminating(),
         };
         (ceiling - self.active() - terminating).max(0)
-    }
-
-    /// How many pods of that set must not be created yet, because pods of it have failed.
-    pub(crate) fn backed_off(&self, hash: &str) -> i64 {
-        let set = self.usable_sets().find(|set| set.hash == hash);
-        set.map_or(0, |set| self.backoff.waiting(&set.uid))
     }
 
     /// Since when replacements in the current set wait for the backoff.

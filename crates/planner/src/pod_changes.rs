@@ -107,7 +107,8 @@ pub(crate) fn recreate_waits(inventory: &Inventory<'_>) -> bool {
 
 /// Adds creates, without those that wait for the backoff, and only for a set that takes part in the rollout.
 pub(crate) fn create(inventory: &Inventory<'_>, changes: &mut PodChanges, hash: &str, count: i64) {
-    let count = count - inventory.backed_off(hash);
+    let set = inventory.usable_sets().find(|set| set.hash == hash);
+    let count = count - set.map_or(0, |set| inventory.backoff.waiting(&set.uid));
     if count > 0 && inventory.takes_part(hash) {
         *changes.creates.entry(hash.to_owned()).or_default() += count;
     }

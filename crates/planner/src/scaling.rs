@@ -15,8 +15,10 @@ use crate::{Decision, Purpose, Record};
 
 /// D = 0: all pods are deleted.
 pub(crate) fn scale_to_zero(inventory: &Inventory<'_>) -> PodChanges {
+    let mut all: Vec<_> = inventory.ranked_pods.iter().collect();
+    all.sort_unstable_by_key(|ranked| ranked.place);
     PodChanges {
-        deletes: groups(inventory, inventory.in_order(), Purpose::Scale),
+        deletes: groups(inventory, all, Purpose::Scale),
         scaling: Some(Scaling::default()),
         ..PodChanges::default()
     }
