@@ -100,8 +100,7 @@ pub(crate) const POINT_NODES_EMPTY: NamedRule = NamedRule {
     message: "beforeNodes must not be empty: it would select every node",
 };
 
-// The schema's `pattern` and `maxLength` keep out what overflows `duration()`: a server would answer with its
-// own error.
+// The schema's `pattern` and `maxLength` keep out what overflows `duration()`, which is another error.
 pub(crate) const POINT_DURATION: NamedRule = NamedRule {
     cel: "!has(self.duration) || \
           (duration(self.duration) > duration('0s') && duration(self.duration) <= duration('876000h'))",

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,19 +49,6 @@ pub enum LabelSelectorOperator {
     Exists,
     /// The label is absent.
     DoesNotExist,
-}
-
-impl LabelSelectorOperator {
-    /// The name as it stands in a manifest.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::In => "In",
-            Self::NotIn => "NotIn",
-            Self::Exists => "Exists",
-            Self::DoesNotExist => "DoesNotExist",
-        }
-    }
 }
 
 impl LabelSelector {
@@ -132,24 +118,6 @@ impl LabelSelectorRequirement {
             LabelSelectorOperator::NotIn => !value.is_some_and(listed),
             LabelSelectorOperator::Exists => value.is_some(),
             LabelSelectorOperator::DoesNotExist => value.is_none(),
-        }
-    }
-}
-
-impl From<&LabelSelector> for meta::LabelSelector {
-    fn from(selector: &LabelSelector) -> Self {
-        Self {
-            match_labels: selector.match_labels.clone(),
-            match_expressions: selector.match_expressions.as_ref().map(|requirements| {
-                requirements
-                    .iter()
-                    .map(|requirement| meta::LabelSelectorRequirement {
-                        key: requirement.key.clone(),
-                        operator: requirement.operator.as_str().to_owned(),
-                        values: requirement.values.clone(),
-                    })
-                    .collect()
-            }),
         }
     }
 }

@@ -30,8 +30,7 @@ struct Packed {
     canonical: u128,
     /// The same, 64 bits: the begin of a [`template_hash`].
     short: u64,
-    /// Whether [`Template::without_hash`] changes it. Known without parsing: it is asked for in every
-    /// decision.
+    /// Whether [`Template::without_hash`] changes it: each decision asks, and it is known without parsing.
     changes_without_hash: bool,
     /// What validation reads, once it has: every decision asks for it.
     validated: OnceLock<Box<Validated>>,

@@ -6,7 +6,6 @@ use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use crate::template::Validated;
 use crate::{
     DeclaredPausePoint, LabelSelector, LabelSelectorOperator, NodePriority, OrderedDeploymentSpec,
     RollingUpdate, Strategy, StrategyType, amount::percent, parse_pause_duration, rules,
@@ -17,8 +16,7 @@ const MOST_POINTS: usize = 32;
 /// The name that no declared point may have.
 const MORE: &str = "more";
 
-/// The bounds of a pause point's duration in the schema: the whole text, and the digits before a unit or a
-/// point.
+/// The bounds of a pause point's duration in the schema: the text, and the digits before a unit or a point.
 const DURATION_LENGTH: usize = 20;
 const DURATION_DIGITS: usize = 6;
 
@@ -64,18 +62,14 @@ pub fn validate(spec: &OrderedDeploymentSpec) -> Vec<Violation> {
     found.check(!spec.selector.is_empty(), "spec.selector", rules::SELECTOR_EMPTY.message);
     let template = spec.template.validated();
     found.check(spec.selector.matches_by(|key| template.label(key)), "spec", rules::SELECTOR_MISMATCH);
-    pod_template(&mut found, template);
-    found.check(
-        spec.progress_deadline_seconds > spec.min_ready_seconds,
-        "spec",
-        rules::PROGRESS_DEADLINE.message,
-    );
+    found.check(template.restarts_always, "spec", rules::RESTART_POLICY.message);
+    found.check(!template.has_deadline, "spec", rules::ACTIVE_DEADLINE.message);
+    found.check(template.has_containers, "spec.template.spec.containers", "must have at least one container");
+    let is_later = spec.progress_deadline_seconds > spec.min_ready_seconds;
+    found.check(is_later, "spec", rules::PROGRESS_DEADLINE.message);
     let rolling_update = spec.strategy.rolling_update.as_ref();
-    found.check(
-        spec.strategy.type_ == StrategyType::RollingUpdate || rolling_update.is_none(),
-        "spec.strategy",
-        rules::ROLLING_UPDATE_WITH_RECREATE.message,
-    );
+    let fits = spec.strategy.type_ == StrategyType::RollingUpdate || rolling_update.is_none();
+    found.check(fits, "spec.strategy", rules::ROLLING_UPDATE_WITH_RECREATE.message);
     if let Some(bounds) = rolling_update {
         bounds_of(&mut found, bounds);
     }
@@ -103,37 +97,25 @@ fn selector(found: &mut Found, field: &str, selector: &LabelSelector) {
         let has_values = requirement.values.as_ref().is_some_and(|values| !values.is_empty());
         let wants_values =
             matches!(requirement.operator, LabelSelectorOperator::In | LabelSelectorOperator::NotIn);
-        found.check(
-            has_values == wants_values,
-            &format!("{field}.matchExpressions[{index}]"),
-            rules::REQUIREMENT_VALUES.message,
-        );
+        let field = format!("{field}.matchExpressions[{index}]");
+        found.check(has_values == wants_values, &field, rules::REQUIREMENT_VALUES.message);
     }
-}
-
-fn pod_template(found: &mut Found, template: &Validated) {
-    found.check(template.restarts_always, "spec", rules::RESTART_POLICY.message);
-    found.check(!template.has_deadline, "spec", rules::ACTIVE_DEADLINE.message);
-    found.check(template.has_containers, "spec.template.spec.containers", "must have at least one container");
 }
 
 fn bounds_of(found: &mut Found, bounds: &RollingUpdate) {
     let field = "spec.strategy.rollingUpdate";
-    let surge = match &bounds.max_surge {
+    let is_amount = |value: &IntOrString, most: i32| match value {
         IntOrString::Int(number) => *number >= 0,
-        IntOrString::String(text) => percent(text).is_some(),
+        IntOrString::String(text) => percent(text).is_some_and(|percent| percent <= most),
     };
-    let unavailable = match &bounds.max_unavailable {
-        IntOrString::Int(number) => *number >= 0,
-        IntOrString::String(text) => percent(text).is_some_and(|percent| percent <= 100),
-    };
-    found.check(surge, field, rules::MAX_SURGE.message);
-    found.check(unavailable, field, rules::MAX_UNAVAILABLE.message);
-    found.check(
-        !(is_zero(&bounds.max_surge) && is_zero(&bounds.max_unavailable)),
-        field,
-        rules::BOTH_ZERO.message,
-    );
+    let (surge, unavailable) = (&bounds.max_surge, &bounds.max_unavailable);
+    found.check(is_amount(surge, i32::MAX), field, rules::MAX_SURGE.message);
+    found.check(is_amount(unavailable, 100), field, rules::MAX_UNAVAILABLE.message);
+    let are_zero = [surge, unavailable].iter().all(|value| match value {
+        IntOrString::Int(number) => *number == 0,
+        IntOrString::String(text) => percent(text) == Some(0),
+    });
+    found.check(!are_zero, field, rules::BOTH_ZERO.message);
 }
 
 /// Parses the pause points that an annotation of a plain Deployment declares: a list as in
@@ -165,11 +147,8 @@ pub fn parse_pause_points(text: &str) -> Result<Vec<DeclaredPausePoint>, String>
 fn pause_points(found: &mut Found, field: &str, strategy: &Strategy) {
     found.check(strategy.points().count() <= MOST_POINTS, field, "must have at most 32 items");
     let counts = |point: &DeclaredPausePoint| point.after_updated.is_some();
-    found.check(
-        strategy.type_ == StrategyType::RollingUpdate || !strategy.points().any(counts),
-        field,
-        rules::AFTER_UPDATED_WITH_RECREATE.message,
-    );
+    let fits = strategy.type_ == StrategyType::RollingUpdate || !strategy.points().any(counts);
+    found.check(fits, field, rules::AFTER_UPDATED_WITH_RECREATE.message);
     let groups = strategy.points().filter(|point| point.between_node_groups.is_some());
     found.check(groups.count() <= 1, field, rules::ONE_NODE_GROUP_POINT.message);
     let (mut names, mut number, mut share) = (BTreeSet::new(), i32::MIN, i32::MIN);
@@ -260,13 +239,6 @@ fn is_label_key(key: &str) -> bool {
         && is_edge(name.as_bytes().last())
 }
 
-fn is_zero(value: &IntOrString) -> bool {
-    match value {
-        IntOrString::Int(number) => *number == 0,
-        IntOrString::String(text) => percent(text) == Some(0),
-    }
-}
-
 /// What is wrong with one node rule that stands at that field.
 #[must_use]
 pub fn validate_node_rule(field: &str, rule: &NodePriority) -> Vec<Violation> {
@@ -279,18 +251,12 @@ fn node_rule(found: &mut Found, field: &str, rule: &NodePriority) {
     if let Some(node_selector) = &rule.node_selector {
         selector(found, &format!("{field}.nodeSelector"), node_selector);
     }
-    found.check(
-        rule.priority.is_some() != rule.deletion_cost.is_some(),
-        field,
-        rules::NODE_RULE_GRANT.message,
-    );
+    let has_one = rule.priority.is_some() != rule.deletion_cost.is_some();
+    found.check(has_one, field, rules::NODE_RULE_GRANT.message);
     let selects = rule.node_selector.as_ref().is_some_and(|selector| !selector.is_empty());
     let taints = rule.taint_keys.as_ref().is_some_and(|keys| !keys.is_empty());
-    found.check(
-        selects || taints || rule.unschedulable.is_some() || rule.unassigned.is_some(),
-        field,
-        rules::NODE_RULE_EMPTY.message,
-    );
+    let matches = selects || taints || rule.unschedulable.is_some() || rule.unassigned.is_some();
+    found.check(matches, field, rules::NODE_RULE_EMPTY.message);
     let of_a_node = rule.node_selector.is_some() || rule.unschedulable.is_some() || rule.taint_keys.is_some();
     found.check(rule.unassigned != Some(true) || !of_a_node, field, rules::NODE_RULE_UNASSIGNED.message);
 }

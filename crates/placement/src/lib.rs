@@ -10,24 +10,17 @@ use std::fmt;
 use k8s_openapi::api::core::v1::{self as core, Toleration};
 use serde::Deserialize;
 
-/// A pod's requirements on its node.
+/// A pod's requirements on its node: these fields of its spec.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Wants {
-    node_selector: Option<BTreeMap<String, String>>,
-    tolerations: Option<Vec<Toleration>>,
+    /// Labels that the node must have.
+    pub node_selector: Option<BTreeMap<String, String>>,
+    /// Taints that it may have.
+    pub tolerations: Option<Vec<Toleration>>,
 }
 
 impl Wants {
-    /// The requirements of a pod with these fields in its spec.
-    #[must_use]
-    pub fn new(
-        node_selector: Option<BTreeMap<String, String>>,
-        tolerations: Option<Vec<Toleration>>,
-    ) -> Self {
-        Self { node_selector, tolerations }
-    }
-
     fn tolerates(&self, key: &str, value: &str, effect: &str) -> bool {
         self.tolerations.iter().flatten().any(|toleration| tolerated(toleration, key, value, effect))
     }
@@ -63,8 +56,7 @@ impl Node {
     }
 
     /// Why this node does not accept another pod when it has `load` pods.
-    #[must_use]
-    pub fn refusal(&self, wants: &Wants, load: usize) -> Option<Refusal> {
+    fn refusal(&self, wants: &Wants, load: usize) -> Option<Refusal> {
         let selector = wants.node_selector.iter().flatten();
         if selector.into_iter().any(|(key, value)| self.labels.get(key) != Some(value)) {
             return Some(Refusal::Selector);
@@ -82,14 +74,11 @@ impl Node {
     }
 }
 
-/// Why a node does not accept a pod.
+/// Why a node does not accept a pod, in the order in which that is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Refusal {
-    /// The pod's node selector does not match.
+enum Refusal {
     Selector,
-    /// The node is cordoned.
     Unschedulable,
-    /// The node has a taint that the pod does not tolerate.
     Taint,
     /// The node has reached its pod capacity.
     Full,
@@ -98,10 +87,9 @@ pub enum Refusal {
 /// No node accepts the pod. Its text is like a scheduler's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unplaced {
-    /// The number of nodes.
-    pub nodes: usize,
+    nodes: usize,
     /// The number of refusing nodes by reason.
-    pub refused: BTreeMap<Refusal, usize>,
+    refused: BTreeMap<Refusal, usize>,
 }
 
 impl fmt::Display for Unplaced {

@@ -78,7 +78,7 @@ fn pod(number: usize, count: usize, set: &str) -> Pod {
 }
 
 fn added(pods: &[Facts]) -> Pods<'_> {
-    let mut all = Pods::new(at(NOW)).with_room_for(pods.len());
+    let mut all = Pods::new(at(NOW));
     for pod in pods {
         all.add(pod);
     }

@@ -112,32 +112,24 @@ impl Reading {
 /// All fields that are written and not read back, with their paths below this one, except empty ones.
 #[must_use]
 pub fn dropped_fields(written: &Value, read: &Value, path: &str) -> Vec<(String, Value)> {
-    let mut dropped = Vec::new();
-    find_dropped(written, read, path, &mut dropped);
-    dropped
-}
-
-fn find_dropped(written: &Value, read: &Value, path: &str, dropped: &mut Vec<(String, Value)>) {
-    let mut look = |inner: &Value, read: Option<&Value>, path: String| match read {
-        Some(read) => find_dropped(inner, read, &path, dropped),
-        None if says_nothing(inner) => {}
-        None => dropped.push((path, inner.clone())),
+    let look = |inner: &Value, read: Option<&Value>, path: String| match read {
+        Some(read) => dropped_fields(inner, read, &path),
+        None if says_nothing(inner) => Vec::new(),
+        None => vec![(path, inner.clone())],
+    };
+    let in_list = |(index, inner): (usize, &Value)| {
+        let is_same = |item: &&Value| item.get("name") == inner.get("name");
+        // A webhook can insert items before it.
+        let moved = || inner.get("name").and_then(|_| read.as_array()?.iter().find(is_same));
+        look(inner, read.get(index).filter(is_same).or_else(moved), format!("{path}[{index}]"))
     };
     match written {
         Value::Object(entries) => {
-            for (key, inner) in entries {
-                look(inner, read.get(key), format!("{path}.{key}"));
-            }
+            let entries = entries.iter();
+            entries.flat_map(|(key, inner)| look(inner, read.get(key), format!("{path}.{key}"))).collect()
         }
-        Value::Array(items) => {
-            for (index, inner) in items.iter().enumerate() {
-                let is_same = |item: &&Value| item.get("name") == inner.get("name");
-                // A webhook can insert items before it.
-                let moved = || inner.get("name").and_then(|_| read.as_array()?.iter().find(is_same));
-                look(inner, read.get(index).filter(is_same).or_else(moved), format!("{path}[{index}]"));
-            }
-        }
-        _ => {}
+        Value::Array(items) => items.iter().enumerate().flat_map(in_list).collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -22,37 +22,28 @@ pub(crate) fn set(
     message: &str,
     now: Timestamp,
 ) {
-    let now = seconds(now);
     let mut message = message.to_owned();
     cut(&mut message, limits::MESSAGE);
+    let mut new = Condition {
+        type_: type_.to_owned(),
+        status: holds,
+        reason: reason.to_owned(),
+        message,
+        last_transition_time: seconds(now).into(),
+        last_update_time: seconds(now).into(),
+    };
     let conditions = status.conditions.get_or_insert_default();
     let Some(found) = conditions.iter_mut().find(|condition| condition.type_ == type_) else {
-        conditions.push(Condition {
-            type_: type_.to_owned(),
-            status: holds,
-            reason: reason.to_owned(),
-            message,
-            last_transition_time: now.into(),
-            last_update_time: now.into(),
-        });
+        conditions.push(new);
         return;
     };
-    if found.status != holds {
-        found.last_transition_time = now.into();
+    if found.status == new.status {
+        new.last_transition_time = found.last_transition_time.clone();
+        if found.reason == new.reason && found.message == new.message {
+            new.last_update_time = found.last_update_time.clone();
+        }
     }
-    if found.status != holds || found.reason != reason || found.message != message {
-        found.last_update_time = now.into();
-    }
-    found.status = holds;
-    reason.clone_into(&mut found.reason);
-    found.message = message;
-}
-
-/// Removes a condition.
-pub(crate) fn remove(status: &mut OrderedDeploymentStatus, type_: &str) {
-    if let Some(conditions) = &mut status.conditions {
-        conditions.retain(|condition| condition.type_ != type_);
-    }
+    *found = new;
 }
 
 /// Records progress: the clock of the progress deadline restarts.
@@ -109,8 +100,7 @@ pub(crate) fn hold_message(hold: &Hold, name: &str) -> String {
     format!("Paused at pause point {pod} ({side}){node}, rollout to revision {revision}, {until}")
 }
 
-/// Reasons of the condition `Progressing` during which nothing is rolled out: the clock of the deadline
-/// restarts afterwards.
+/// Reasons of `Progressing` while nothing is rolled out: the clock of the deadline restarts afterwards.
 pub(crate) const STOPPED: [&str; 7] = [
     reason::ABORTED,
     reason::TEMPLATE_NOT_COMPARED,
@@ -136,4 +126,21 @@ pub(crate) fn deadline(status: &OrderedDeploymentStatus, seconds: i32) -> Option
         return None;
     }
     progressing.last_update_time.0.checked_add(SignedDuration::from_secs(i64::from(seconds))).ok()
+}
+
+/// The message for fields that are not stored.
+#[must_use]
+pub fn unstored_message(fields: &[String]) -> String {
+    format!(
+        "The API server does not store these fields of the status: {}. Its CRDs are older than the \
+         controller: update them",
+        fields.join(", ")
+    )
+}
+
+/// Sets the conditions that report that these fields are not stored.
+pub fn report_unstored(status: &mut OrderedDeploymentStatus, fields: &[String], now: Timestamp) {
+    let message = unstored_message(fields);
+    set(status, condition::STALLED, ConditionStatus::True, reason::STATUS_NOT_STORED, &message, now);
+    set(status, condition::RECONCILING, ConditionStatus::False, reason::STATUS_NOT_STORED, &message, now);
 }

@@ -76,8 +76,7 @@ fn numbers(status: &mut OrderedDeploymentStatus) -> Option<&'static str> {
     is_changed.then_some("negative numbers")
 }
 
-/// The revision of the rollout follows those of the sets, and the revision of an abort is the one that served
-/// last.
+/// The revision of the rollout follows those of the sets, and that of an abort is the one that served last.
 fn revisions(inventory: &Inventory<'_>, status: &mut OrderedDeploymentStatus) -> Vec<&'static str> {
     let mut named = Vec::new();
     let Some(rollout) = &mut status.rollout else { return named };

@@ -125,8 +125,7 @@ fn pod_changes(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
         Phase::Steady => scaling::steady(inventory),
     };
     if create_failed(inventory) && !changes.deletes.is_empty() {
-        // Creates come first, and no pod is deleted after a failed create: with an exhausted quota only
-        // deletes make room.
+        // No pod is deleted after a failed create, but with an exhausted quota only deletes make room.
         changes.creates.clear();
     }
     changes.sizes = sizes_after(inventory, &changes);
@@ -200,8 +199,7 @@ fn is_last(inventory: &Inventory<'_>, changes: &PodChanges) -> bool {
     count(old) == inventory.old_count()
 }
 
-/// The pause points ahead of the rollout after these changes: one whose pod the rollout deletes in order is
-/// not lost.
+/// The pause points ahead after these changes: one whose pod the rollout deletes in order is not lost.
 pub(crate) fn points(inventory: &Inventory<'_>, changes: &PodChanges) -> BTreeMap<Arc<str>, String> {
     let groups = changes.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
     let reached: BTreeSet<&Arc<str>> = groups.flat_map(|group| &group.targets).map(Target::uid).collect();
@@ -217,7 +215,7 @@ pub(crate) fn points(inventory: &Inventory<'_>, changes: &PodChanges) -> BTreeMa
 /// Warnings of pause points that disappeared before the rollout reached them.
 pub(crate) fn lost(inventory: &Inventory<'_>, points: &BTreeMap<Arc<str>, String>) -> Vec<Event> {
     let ranked_pods: LazyCell<BTreeSet<&Arc<str>>, _> =
-        LazyCell::new(|| inventory.ranked_pods().iter().map(RankedPod::uid).collect());
+        LazyCell::new(|| inventory.ranked_pods.iter().map(RankedPod::uid).collect());
     let held = |uid: &Arc<str>| inventory.status.hold.as_ref().is_some_and(|hold| *hold.pod_uid == **uid);
     let known = inventory.snapshot.known_points.iter();
     let gone = known.filter(|(uid, name)| {
@@ -228,15 +226,14 @@ pub(crate) fn lost(inventory: &Inventory<'_>, points: &BTreeMap<Arc<str>, String
     });
     let ahead = Points::of(inventory).ahead;
     let is_place = |id: &str| ahead.iter().any(|one| one.id == *id && matches!(one.kind, Kind::Place(_)));
-    let (mut lost, mut gone) = (Vec::new(), gone);
-    for (uid, name) in &mut gone {
-        if **uid != **name {
-            lost.push(events::point_lost(name, uid));
-        } else if is_place(name) {
-            lost.push(events::place_lost(name));
+    let event = |(uid, name): (&Arc<str>, &String)| {
+        if **uid == **name {
+            is_place(name).then(|| events::place_lost(name))
+        } else {
+            Some(events::point_lost(name, uid))
         }
-    }
-    lost
+    };
+    gone.filter_map(event).collect()
 }
 
 /// The events of changed sizes, as a Deployment publishes them.

@@ -89,8 +89,7 @@ pub(crate) fn see(inventory: &Inventory<'_>, rollout: &mut Rollout, sight: Sight
     }
     let there = narrow(inventory.old_count());
     if let Some(groups) = &mut rollout.node_groups {
-        // An updated pod can take the place of one that is missing, and in a scale-up that comes in this
-        // rollout, a new old pod can.
+        // An updated pod can take the place of a missing one, and in a scale-up, a new old pod can.
         let desired = inventory.bounds.desired;
         let before = inventory.status.rollout.as_ref().map_or(0, sizes::last_replicas);
         let is_whole = inventory.active() >= desired || desired <= before.into();

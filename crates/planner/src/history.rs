@@ -60,12 +60,13 @@ pub(crate) fn begin(state: &State<'_, '_>) -> Option<Decision> {
     let rollout = rollout_of(inventory);
     let came_before =
         rollout.from.is_some() && (was_complete || before.is_some_and(|before| !before.completed));
+    let is_only_set = inventory.usable_sets().all(|set| inventory.is_current_set(&set.uid));
     let begun = Rollout {
         // Without pods there is nothing to replace, and no pause point to reach.
         completed: !is_suspended
             && !is_lost
             && inventory.old_count() == 0
-            && ((inventory.is_only_set() && !came_before) || !is_on)
+            && ((is_only_set && !came_before) || !is_on)
             && !inventory.waits_for_its_set(),
         points: Some(carried(inventory, revision, is_suspended)),
         node_groups: groups::kept(inventory),
@@ -109,8 +110,7 @@ pub(crate) fn rollout_of(inventory: &Inventory<'_>) -> Rollout {
     }
 }
 
-/// The revision that served last, if somebody deleted its set: nothing rolls back to it, but nothing older
-/// served last.
+/// The revision that served last, if its set was deleted: nothing rolls back to it, or to an older one.
 fn gone(inventory: &Inventory<'_>) -> Option<CompleteRevision> {
     let before = inventory.status.rollout.as_ref()?;
     let (revision, template_hash) = (before.revision, before.template_hash.clone());
@@ -127,8 +127,7 @@ pub(crate) fn begun_from(inventory: &Inventory<'_>, from: CompleteRevision) -> C
     CompleteRevision { replicas: last_replicas(inventory), max_unavailable: narrow(unavailable), ..from }
 }
 
-/// The number of replicas of the last decision: of the status, which is written at rest, or as published, if
-/// that is less.
+/// The number of replicas of the last decision: as in the status, or as published, if that is less.
 pub(crate) fn last_replicas(inventory: &Inventory<'_>) -> i32 {
     let Some(rollout) = &inventory.status.rollout else { return 0 };
     let sizes = inventory.usable_sets().map(|set| set.replicas.max(0));
@@ -370,8 +369,7 @@ pub(crate) fn may_lag(state: &State<'_, '_>, changes: &[SetChange]) -> bool {
         && changes.iter().all(only_sizes)
 }
 
-/// Old sets without pods beyond `revisionHistoryLimit`, the oldest first. Called once the rollout is
-/// complete.
+/// Old sets without pods beyond `revisionHistoryLimit`, the oldest first; of a complete rollout.
 pub(crate) fn beyond_limit(inventory: &Inventory<'_>) -> Vec<SetChange> {
     let is_current = |set: &crate::Set| inventory.current.is_some_and(|current| current.uid == set.uid);
     // Until the current revision has served, an abort goes back to this one.

@@ -45,7 +45,7 @@ pub(crate) fn due(state: &State<'_, '_>) -> Option<Decision> {
         return None;
     }
     let (desired, old) = (inventory.bounds.desired, inventory.old_count());
-    let are_there = |number: i64| inventory.recreate() || inventory.updated_available() >= number;
+    let are_there = |number: i64| inventory.recreate() || inventory.updated_available >= number;
     let (lowest, first) = (points.lowest()?, points.first());
     if old <= points.keep {
         let is_due = are_there(points.limit) && !matches!(lowest.kind, Kind::Paused);
@@ -89,7 +89,7 @@ pub(crate) fn at(inventory: &Inventory<'_>, point: &Ahead<'_>, limit: i64) -> Ho
     };
     let next = || old.get(point.barrier.unwrap_or(0)).or(old.first());
     let pod = match marked {
-        Some(name) => inventory.ranked_pods().iter().find(|ranked| ranked.pod.name == name),
+        Some(name) => inventory.ranked_pods.iter().find(|ranked| ranked.pod.name == name),
         None => next(),
     };
     let name = || marked.map_or_else(String::new, ToOwned::to_owned);
@@ -169,8 +169,7 @@ fn resume(state: &State<'_, '_>, requested: &str) -> Decision {
     dropped(status, requested, &why)
 }
 
-/// Whether the condition says that the rollout is blocked or waits at that point, which is ahead still: who
-/// resumes has seen that.
+/// Whether the condition says that the rollout is blocked or waits at that point, which is still ahead.
 fn stands_at(state: &State<'_, '_>, requested: &str) -> bool {
     let status = state.inventory.status;
     let stands = [reason::BLOCKED, reason::WAITS_AT_PAUSE_POINT];
@@ -262,8 +261,7 @@ fn keep_or_end(state: &State<'_, '_>, hold: &Hold) -> Option<Decision> {
     None
 }
 
-/// The hold with the time of its point. It stands still while there are no replicas, and while the rollout
-/// waits.
+/// The hold with the time of its point, which stands still without replicas, and while the rollout waits.
 pub(crate) fn with_time(
     inventory: &Inventory<'_>,
     hold: &Hold,

@@ -45,20 +45,17 @@ pub(crate) struct RankedPod<'a> {
     pub(crate) pod: &'a Arc<Pod>,
     /// Whether it is of the current template, in any set.
     pub(crate) updated: bool,
-    /// Whether its set is being deleted: the garbage collector decides about the pod, and the planner never
-    /// deletes it.
+    /// Whether its set is being deleted: then the garbage collector decides about the pod, not the planner.
     pub(crate) collected: bool,
     /// Whether it has been ready for the minReadySeconds of its own set.
     pub(crate) available: bool,
-    /// Whether its revision has served. Old pods of others go first: they are those of an interrupted
-    /// rollout.
+    /// Whether its revision has served. Old pods of others go first: their rollout was interrupted.
     pub(crate) served: bool,
     /// Its pause point, unless the rollout has passed it.
     pub(crate) point: Option<PausePoint>,
     /// Its delete priority.
     pub(crate) priority: i32,
-    /// The value of the node label by which the rollout groups its pods; `None` without the label, or without
-    /// such a label.
+    /// The value of the node label by which the rollout groups its pods, if there is one.
     pub(crate) group: Option<&'a str>,
     /// Its place in the order of all active pods.
     pub(crate) place: usize,
@@ -91,26 +88,28 @@ pub(crate) struct Inventory<'a> {
     pub(crate) spec: &'a OrderedDeploymentSpec,
     pub(crate) status: &'a OrderedDeploymentStatus,
     pub(crate) bounds: Bounds,
-    /// The hash of the current template: of its set, if that exists. In an abort, the current template is
-    /// that of the last complete revision.
+    /// The hash of the current template; in an abort, that of the last complete revision.
     pub(crate) hash: String,
     /// The set of the current template.
     pub(crate) current: Option<&'a Set>,
     /// The template of the spec, compared with those of the sets.
     pub(crate) revision: Revision<'a>,
     /// The abort in progress.
-    aborted: Option<&'a Aborted>,
+    pub(crate) aborted: Option<&'a Aborted>,
     /// The set that an abort rolls back to.
     pub(crate) back: Option<&'a Set>,
     /// The active pods of older revisions in their order, and behind them those of the current one in theirs.
-    ranked_pods: Vec<RankedPod<'a>>,
-    order: Order<'a>,
+    pub(crate) ranked_pods: Vec<RankedPod<'a>>,
+    order: Order,
     old_count: usize,
-    available: i64,
-    updated_available: i64,
-    ready: i64,
+    /// Available pods of all revisions.
+    pub(crate) available: i64,
+    /// Available pods of the current revision.
+    pub(crate) updated_available: i64,
+    /// Ready pods of all revisions.
+    pub(crate) ready: i64,
     /// The pods that are terminating and still run.
-    ending: Vec<&'a Pod>,
+    pub(crate) ending: Vec<&'a Pod>,
     /// Whether a pod of the current template was created, in whatever state it is.
     pub(crate) has_created: bool,
     /// All sets, in the order of the snapshot.
@@ -176,7 +175,7 @@ impl<'a> Inventory<'a> {
         let snapshot = self.snapshot;
         let by_uid: HashMap<&str, usize, FxBuildHasher> =
             snapshot.sets.iter().zip(0..).map(|(set, at)| (&*set.uid, at)).collect();
-        let mut pods = Pods::new(snapshot.now).with_room_for(snapshot.pods.len());
+        let mut pods = Pods::new(snapshot.now);
         if is_set_without_owner(snapshot) {
             pods = pods.without_ranks();
         }
@@ -270,8 +269,7 @@ impl<'a> Inventory<'a> {
         self.ranked_pods.append(&mut updated);
     }
 
-    /// Sorts these pods, given in order, as a rollout replaces them: within one delete priority by the value
-    /// of this node label.
+    /// Sorts these pods, given in order, within one delete priority by the value of this node label.
     pub(crate) fn group(&self, ranked_pods: &mut [RankedPod<'a>], label: &str) {
         for ranked in &mut *ranked_pods {
             let node = self.node_of(ranked);
@@ -306,11 +304,6 @@ impl<'a> Inventory<'a> {
         self.snapshot.deployment.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Whether no set of another template exists.
-    pub(crate) fn is_only_set(&self) -> bool {
-        self.usable_sets().all(|set| self.is_current_set(&set.uid))
-    }
-
     /// Whether a set with that hash exists that served.
     pub(crate) fn is_kept(&self, hash: &str) -> bool {
         self.usable_sets().any(|set| set.hash == *hash && set.served != Some(0))
@@ -319,11 +312,6 @@ impl<'a> Inventory<'a> {
     /// Whether the rollout is aborted.
     pub(crate) fn aborts(&self) -> bool {
         self.aborted.is_some()
-    }
-
-    /// The abort in progress.
-    pub(crate) fn aborted(&self) -> Option<&'a Aborted> {
-        self.aborted
     }
 
     /// Whether pods of that set may be created: it is of the current template, or old pods are made of it.
@@ -369,20 +357,7 @@ impl<'a> Inventory<'a> {
         self.ranked_pods.get(self.old_count..).unwrap_or_default()
     }
 
-    /// All active pods: the old ones first.
-    pub(crate) fn ranked_pods(&self) -> &[RankedPod<'a>] {
-        &self.ranked_pods
-    }
-
-    /// All active pods, in the order.
-    pub(crate) fn in_order(&self) -> Vec<&RankedPod<'a>> {
-        let mut all: Vec<_> = self.ranked_pods.iter().collect();
-        all.sort_unstable_by_key(|ranked| ranked.place);
-        all
-    }
-
-    /// The next pod of the same kind in the order: an old pod after an old one, else a pod of the current
-    /// revision.
+    /// The next pod of the same kind in the order: old, or of the current revision.
     pub(crate) fn next_of_kind(&self, ranked: &RankedPod<'_>) -> Option<&RankedPod<'a>> {
         let kind = if ranked.updated { self.updated() } else { self.old() };
         kind.get(kind.partition_point(|other| other.place <= ranked.place))
@@ -394,18 +369,18 @@ impl<'a> Inventory<'a> {
         // The rules of an abort, and of a rollout by groups of nodes.
         if let Some(next) = next.filter(|next| !next.updated) {
             if ranked.served != next.served {
-                return sorter::why_by(pod, &key, "of a revision that never served");
+                return sorter::why_by(pod, key, "of a revision that never served");
             }
             if self.aborts() && ranked.available != next.available {
-                return sorter::why_by(pod, &key, "not available");
+                return sorter::why_by(pod, key, "not available");
             }
             if ranked.priority == next.priority && ranked.group != next.group {
                 let group = |ranked: &RankedPod<'_>| ranked.group.unwrap_or("no group").to_owned();
-                return sorter::why_by(pod, &key, &format!("{} before {}", group(ranked), group(next)));
+                return sorter::why_by(pod, key, &format!("{} before {}", group(ranked), group(next)));
             }
         }
         let next = next.map(|next| self.order.key(next.index));
-        sorter::why(pod, &key, next.as_ref())
+        sorter::why(pod, key, next)
     }
 
     /// Active pods of older revisions.
@@ -418,21 +393,6 @@ impl<'a> Inventory<'a> {
         signed(self.ranked_pods.len() - self.old_count)
     }
 
-    /// Available pods of all revisions.
-    pub(crate) fn available(&self) -> i64 {
-        self.available
-    }
-
-    /// Available pods of the current revision.
-    pub(crate) fn updated_available(&self) -> i64 {
-        self.updated_available
-    }
-
-    /// Ready pods of all revisions.
-    pub(crate) fn ready(&self) -> i64 {
-        self.ready
-    }
-
     /// All active pods.
     pub(crate) fn active(&self) -> i64 {
         signed(self.ranked_pods.len())
@@ -443,12 +403,7 @@ impl<'a> Inventory<'a> {
         self.bounds.desired == 0 || self.active() == 0
     }
 
-    /// Pods that are terminating and still run.
-    pub(crate) fn ending(&self) -> &[&'a Pod] {
-        &self.ending
-    }
-
-    /// How many these are.
+    /// How many pods are terminating and still run.
     pub(crate) fn terminating(&self) -> i64 {
         signed(self.ending.len())
     }
@@ -476,12 +431,6 @@ impl<'a> Inventory<'a> {
         (ceiling - self.active() - terminating).max(0)
     }
 
-    /// How many pods of that set must not be created yet, because pods of it have failed.
-    pub(crate) fn backed_off(&self, hash: &str) -> i64 {
-        let set = self.usable_sets().find(|set| set.hash == hash);
-        set.map_or(0, |set| self.backoff.waiting(&set.uid))
-    }
-
     /// Since when replacements in the current set wait for the backoff.
     pub(crate) fn delayed_since(&self) -> impl Iterator<Item = Timestamp> {
         self.current.into_iter().flat_map(|set| self.backoff.since(&set.uid))
@@ -504,8 +453,7 @@ impl<'a> Inventory<'a> {
         self.spec.paused || !self.invalid_points.is_empty()
     }
 
-    /// Whether `spec.paused` keeps the set of the template from being created: pods are made of another one
-    /// until then.
+    /// Whether the set of the template is not created because of `spec.paused`: pods are made of another one.
     pub(crate) fn waits_for_its_set(&self) -> bool {
         let is_missing = self.spec.paused && self.current.is_none() && self.bounds.desired > 0;
         is_missing && self.usable_sets().next().is_some()
@@ -564,8 +512,7 @@ fn is_set_without_owner(snapshot: &Snapshot) -> bool {
     is_set && !is_controlled
 }
 
-/// When the pod becomes available, if it is ready. As Kubernetes' `IsPodAvailable` in
-/// `pkg/api/v1/pod/util.go`.
+/// When a ready pod becomes available: Kubernetes' `IsPodAvailable` in `pkg/api/v1/pod/util.go`.
 fn available_at(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
     if !pod.facts.ready {
         return None;

@@ -37,10 +37,9 @@ mod served;
 mod sizes;
 mod stuck;
 mod template_comparison;
-mod unstored;
 
 pub use comparison::{Answer, Comparison, dropped_fields};
-pub use conditions::seconds as whole_seconds;
+pub use conditions::{report_unstored, seconds as whole_seconds, unstored_message};
 pub use decide::decide;
 pub use migration::{is_handed_back, sources};
 pub use model::{
@@ -53,4 +52,3 @@ pub use replica_sets::{decide_sets, pauses};
 pub use revision::{is_of, make_hashes_unique, to_compare};
 pub use rollout_order::{BarrierPlace, Place, RolloutOrder, rollout_order};
 pub use served::last_served;
-pub use unstored::{report_unstored, unstored_message};

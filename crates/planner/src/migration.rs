@@ -4,9 +4,10 @@
 //! The planner does not move pods: the garbage collector and the command line do, and the controller adopts
 //! them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kube::ResourceExt;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::{annotation, reason};
 
@@ -18,7 +19,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Whether the pods are being handed back to a Deployment: then the controller adopts none.
 #[must_use]
 pub fn is_handed_back(deployment: &OrderedDeployment) -> bool {
-    annotation_of(deployment, annotation::HANDING_BACK).is_some()
+    deployment.annotations().contains_key(annotation::HANDING_BACK)
 }
 
 /// The migration sources in the annotation; `Err` is the part of the annotation that names none. They count
@@ -28,7 +29,7 @@ pub fn sources(deployment: &OrderedDeployment) -> Result<BTreeSet<Source>, Strin
     if deployment.status.as_ref().is_some_and(|status| status.rollout.is_some()) {
         return Ok(BTreeSet::new());
     }
-    let Some(value) = annotation_of(deployment, annotation::ADOPTING) else { return Ok(BTreeSet::new()) };
+    let Some(value) = deployment.annotations().get(annotation::ADOPTING) else { return Ok(BTreeSet::new()) };
     value.split(',').map(|text| source(text.trim()).ok_or_else(|| text.to_owned())).collect()
 }
 
@@ -44,7 +45,7 @@ pub(crate) enum Migration {
 /// The next step of a migration; `None` if there is none.
 pub(crate) fn step(snapshot: &Snapshot) -> Option<Migration> {
     let deployment = &*snapshot.deployment;
-    if let Some(step) = annotation_of(deployment, annotation::HANDING_BACK) {
+    if let Some(step) = deployment.annotations().get(annotation::HANDING_BACK) {
         let message = format!(
             "The pods are being handed back to a Deployment; the controller changes nothing ({step})"
         );
@@ -92,9 +93,4 @@ impl std::fmt::Display for Source {
             Self::ReplicaSet(name) => write!(formatter, "replicasets/{name}"),
         }
     }
-}
-
-fn annotation_of<'a>(deployment: &'a OrderedDeployment, key: &str) -> Option<&'a str> {
-    let annotations: &BTreeMap<String, String> = deployment.metadata.annotations.as_ref()?;
-    annotations.get(key).map(String::as_str)
 }

@@ -22,8 +22,7 @@ pub struct Snapshot {
     pub nodes: Nodes,
     /// The time of the decision.
     pub now: Timestamp,
-    /// Whether the object and the pods were read live for this decision, rather than from a cache that may
-    /// lag.
+    /// Whether object and pods were read live for this decision, not from a cache that may lag.
     pub live: bool,
     /// Whether the API server accepts pods of the current template, as far as known.
     pub dry_run: DryRun,
@@ -31,20 +30,17 @@ pub struct Snapshot {
     pub failure: Option<Failure>,
     /// The pause points of the last decision: UID and name of their pods. Used only to warn of lost ones.
     pub known_points: BTreeMap<Arc<str>, String>,
-    /// UIDs of plain ReplicaSets for which a pod could not be adopted or released: which pods belong to them
-    /// is not known.
+    /// UIDs of plain ReplicaSets whose pods are not all known: one could not be adopted or released.
     pub unclaimed: BTreeSet<Arc<str>>,
     /// Names of sets with another owner, which our sets cannot have.
     pub taken_names: BTreeSet<String>,
     /// The requested migration sources: whether each still exists. See [`Read::Sources`].
     pub sources: BTreeMap<Source, bool>,
-    /// The API server's comparison of the template with those of the sets, if requested. See
-    /// [`Read::Template`].
+    /// The API server's comparison of the template with those of the sets: see [`Read::Template`].
     pub comparison: ComparisonResult,
 }
 
-/// Whether a template that no known set has equals the template of a set, spelled differently, according to
-/// the API server.
+/// Whether a new spelling of a template equals the template of a set, according to the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ComparisonResult {
     /// Not compared.
@@ -93,8 +89,7 @@ pub struct Set {
     pub min_ready_seconds: i32,
     /// The template of its pods.
     pub template: Template,
-    /// The entries of its annotation
-    /// [`EQUAL_TEMPLATES`](ordereddeployment_api::names::annotation::EQUAL_TEMPLATES).
+    /// The entries of its annotation `equal-templates`.
     pub equal_templates: Vec<String>,
     /// The revision as which it last served, from its annotation
     /// [`SERVED`](ordereddeployment_api::names::annotation::SERVED): 0 if it has not served, `None` without
@@ -102,8 +97,7 @@ pub struct Set {
     pub served: Option<i64>,
     /// Whether it is being deleted.
     pub terminating: bool,
-    /// For a ReplicaSet of a Deployment: the `replicas` of the Deployment for which the Deployment controller
-    /// last set the size.
+    /// The `replicas` for which the Deployment controller last set the size, for a ReplicaSet.
     pub desired_replicas: Option<i32>,
 }
 
@@ -250,8 +244,7 @@ pub enum Read {
     /// Whether the template equals that of one of these sets, spelled differently: their UIDs, in the order
     /// of the comparison. For [`Snapshot::comparison`]; [`Comparison`](crate::Comparison) makes it.
     Template(Vec<Arc<str>>),
-    /// Whether these sources still exist, and then the object and its pods, live: the pods of deleted sources
-    /// can be adopted.
+    /// Whether these sources still exist, then object and pods, live: those of deleted sources are adopted.
     Sources(BTreeSet<Source>),
     /// A dry-run create of a pod of the set with this template hash, for [`Snapshot::dry_run`].
     DryRun {
@@ -279,8 +272,7 @@ pub struct Act {
     pub may_lag: bool,
     /// Pods to create.
     pub creates: Vec<Create>,
-    /// Pods to delete: one group after the other, the pods of a group in parallel. The first failure ends the
-    /// deletions.
+    /// Pods to delete: group after group, the pods of one in parallel. The first failure ends the deletions.
     pub deletes: Vec<DeleteGroup>,
     /// Events to publish.
     pub events: Vec<Event>,
@@ -290,8 +282,7 @@ pub struct Act {
     pub requeue: Option<Duration>,
     /// The current pause points: [`Snapshot::known_points`] of the next decision.
     pub points: BTreeMap<Arc<str>, String>,
-    /// ReplicaSets of a Deployment whose pods wait for a pause point, by UID, and a message that says for
-    /// which.
+    /// UIDs of ReplicaSets whose pods wait for a pause point, with a message that says for which.
     pub held_back: BTreeMap<Arc<str>, String>,
 }
 
@@ -334,8 +325,7 @@ pub enum SetChange {
     Equal {
         /// Its UID.
         uid: Arc<str>,
-        /// The new entries of the annotation
-        /// [`EQUAL_TEMPLATES`](ordereddeployment_api::names::annotation::EQUAL_TEMPLATES).
+        /// The new entries of the annotation `equal-templates`.
         equal_templates: Vec<String>,
     },
     /// Delete an old set without pods, beyond `revisionHistoryLimit`.

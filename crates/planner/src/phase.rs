@@ -30,11 +30,9 @@ pub(crate) struct State<'c, 'a> {
     pub(crate) points: Points<'c>,
     /// Whether the rollout is held at a pause point, or by `spec.paused`: it deletes no pod.
     pub(crate) is_held: bool,
-    /// Whether every pod is of the current template and available, none is surplus, and no pause point is
-    /// ahead.
+    /// Whether every pod is of the current template and available, none is surplus, and no point is ahead.
     pub(crate) is_whole: bool,
-    /// Whether the current template serves: no point is ahead, no old pod is left, and enough pods are
-    /// available.
+    /// Whether the current template serves: no point is ahead, no old pod is left, enough are available.
     pub(crate) serves: bool,
 }
 
@@ -45,7 +43,7 @@ impl<'c, 'a> State<'c, 'a> {
             && !inventory.aborts()
             && inventory.old_count() == 0
             && points.is_empty();
-        let (desired, available) = (inventory.bounds.desired, inventory.updated_available());
+        let (desired, available) = (inventory.bounds.desired, inventory.updated_available);
         let serves = is_alone && desired > 0 && available >= inventory.bounds.floor.max(1);
         let is_all = inventory.updated_count() == desired && available == desired;
         let is_whole = is_alone && is_all;

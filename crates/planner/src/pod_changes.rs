@@ -38,13 +38,9 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// The budget when `leaving` more available pods are deleted.
-    pub(crate) fn of(inventory: &Inventory<'_>, leaving: i64) -> Self {
-        Self {
-            available: inventory.available() - leaving,
-            reliable: reliable(inventory) - leaving,
-            floor: inventory.bounds.floor,
-        }
+    pub(crate) fn of(inventory: &Inventory<'_>) -> Self {
+        let (available, reliable) = (inventory.available, reliable(inventory));
+        Self { available, reliable, floor: inventory.bounds.floor }
     }
 
     /// Checks the first floor only, for available pods.
@@ -82,7 +78,7 @@ impl Budget {
 
 /// How many pods the second floor counts.
 pub(crate) fn reliable(inventory: &Inventory<'_>) -> i64 {
-    inventory.old_count() + inventory.updated_available()
+    inventory.old_count() + inventory.updated_available
 }
 
 /// Whether creates failed in the last act.
@@ -101,7 +97,7 @@ pub(crate) fn are_creates_refused(inventory: &Inventory<'_>) -> bool {
 
 /// Whether a terminating pod of an older revision still runs.
 pub(crate) fn old_terminating(inventory: &Inventory<'_>) -> bool {
-    inventory.ending().iter().any(|pod| !inventory.is_current_set(&pod.set))
+    inventory.ending.iter().any(|pod| !inventory.is_current_set(&pod.set))
 }
 
 /// Whether `Recreate` waits for a terminating pod of an older revision before it starts updated ones.
@@ -109,10 +105,10 @@ pub(crate) fn recreate_waits(inventory: &Inventory<'_>) -> bool {
     inventory.recreate() && old_terminating(inventory)
 }
 
-/// Adds creates, without the replacements that wait for the backoff. A set that takes no part in the rollout
-/// gets no pods.
+/// Adds creates, without those that wait for the backoff, and only for a set that takes part in the rollout.
 pub(crate) fn create(inventory: &Inventory<'_>, changes: &mut PodChanges, hash: &str, count: i64) {
-    let count = count - inventory.backed_off(hash);
+    let set = inventory.usable_sets().find(|set| set.hash == hash);
+    let count = count - set.map_or(0, |set| inventory.backoff.waiting(&set.uid));
     if count > 0 && inventory.takes_part(hash) {
         *changes.creates.entry(hash.to_owned()).or_default() += count;
     }

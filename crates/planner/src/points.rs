@@ -17,8 +17,7 @@ pub(crate) const MORE: &str = "more";
 /// The first part of the id of the point that `spec.paused` is.
 pub(crate) const PAUSED: &str = "spec.paused";
 
-/// The first part of the id of the point that stands for the declared points of a plain Deployment if they
-/// cannot be used.
+/// The first part of the id of the point that stands for invalid declared points of a plain Deployment.
 const INVALID: &str = "pausePoints";
 
 /// A declared point with a place in the order, or with one place for each group of nodes.
@@ -104,8 +103,7 @@ pub(crate) struct Ahead<'c> {
     pub(crate) limit: i64,
     /// How many old pods are ahead of it; `None` without a pod at it.
     pub(crate) barrier: Option<usize>,
-    /// Of equal ones, the smallest comes first: `after` marks, declared points as in the list, `before`
-    /// marks.
+    /// Of equal ones, the smallest is first: `after` marks, declared points as listed, `before` marks.
     rank: (u8, usize),
     pub(crate) seconds: Option<i64>,
 }
@@ -376,8 +374,7 @@ pub(crate) fn whole_seconds(duration: std::time::Duration) -> i64 {
     i64::try_from(seconds).unwrap_or(i64::MAX)
 }
 
-/// Whether a declared place of that name, or with `betweenNodeGroups` one of its groups, was seen in this
-/// rollout.
+/// Whether a declared place of that name, or one of its groups of nodes, was seen in this rollout.
 pub(crate) fn has_seen(inventory: &Inventory<'_>, name: &str) -> bool {
     let stored = inventory.status.points();
     let stored = stored.filter(|point| point.side.is_none() && point.share.is_some()).map(|point| &point.id);

@@ -35,8 +35,7 @@ pub fn decide_sets(snapshot: &Snapshot) -> Decision {
     if !inventory.missing_nodes.is_empty() {
         return Decision::Read(Read::Nodes(inventory.missing_nodes.clone()));
     }
-    // The garbage collector deletes the Deployment: there is no rollout to pause, but its sets keep their
-    // sizes until they go too.
+    // A Deployment that is being deleted has no rollout to pause. Its sets keep their sizes until they go.
     let is_ending = snapshot.deployment.metadata.deletion_timestamp.is_some();
     let mut first = if is_ending { None } else { pause::transition(&inventory) };
     let mut changes = PodChanges::default();
@@ -78,8 +77,7 @@ pub fn pauses(before: &OrderedDeploymentStatus, after: &OrderedDeploymentStatus)
     (before.hold.is_some() != after.hold.is_some()).then(|| after.hold.is_some())
 }
 
-/// The sets whose pods are known: as in the ReplicaSet controller, a pod that cannot be adopted or released
-/// stops its set only.
+/// The sets whose pods are known: one that cannot be adopted or released stops its set only.
 fn reconciled<'a>(inventory: &Inventory<'a>) -> impl Iterator<Item = &'a Set> {
     let unclaimed = &inventory.snapshot.unclaimed;
     inventory.usable_sets().filter(|set| !unclaimed.contains(&set.uid))
@@ -98,8 +96,7 @@ fn missing(inventory: &Inventory<'_>) -> BTreeMap<String, i64> {
         } else if pods(set) == 0
             && (old_ones_go || inventory.status.hold.is_some() && inventory.old_count() > 0)
         {
-            // No new pod runs beside old ones. The Deployment controller fills a paused Deployment up with
-            // its new set.
+            // No new pod beside old ones: the Deployment controller fills a paused Deployment up.
             0
         } else {
             size(set)

@@ -2,7 +2,7 @@
 
 use ordereddeployment_api::{
     Aborted,
-    ConditionStatus::{False, True, Unknown},
+    ConditionStatus::{self, False, True, Unknown},
     OrderedDeploymentStatus,
     names::{condition, reason},
 };
@@ -19,8 +19,7 @@ pub(crate) fn status(state: &State<'_, '_>, changes: &PodChanges) -> OrderedDepl
     let mut status = observed(inventory);
     status.blocked.clone_from(&changes.blocked);
     if let Some(hold) = &inventory.status.hold {
-        let name = inventory.name();
-        conditions::hold(&mut status, hold, name, inventory.snapshot.now);
+        conditions::hold(&mut status, hold, inventory.name(), inventory.snapshot.now);
     }
     rollout(state, changes, &mut status);
     available(inventory, &mut status);
@@ -87,23 +86,21 @@ fn observed(inventory: &Inventory<'_>) -> OrderedDeploymentStatus {
     status
 }
 
-/// The status with the counts as of this decision. Only a report, which sets all conditions, says that a
-/// generation is observed.
+/// The status with the counts as of this decision. Only a report says that a generation is observed.
 pub(crate) fn counted(inventory: &Inventory<'_>) -> OrderedDeploymentStatus {
     let mut status = inventory.status.clone();
     let narrow = |number: i64| Some(narrow(number));
     status.replicas = narrow(inventory.active());
     status.updated_replicas = narrow(inventory.with_spec_template());
-    status.ready_replicas = narrow(inventory.ready());
-    status.available_replicas = narrow(inventory.available());
-    status.unavailable_replicas = narrow((inventory.bounds.desired - inventory.available()).max(0));
+    status.ready_replicas = narrow(inventory.ready);
+    status.available_replicas = narrow(inventory.available);
+    status.unavailable_replicas = narrow((inventory.bounds.desired - inventory.available).max(0));
     status.terminating_replicas = narrow(inventory.terminating());
     status.selector = Some(inventory.spec.selector.to_selector_string());
     status
 }
 
-/// The status for a spec that violates a rule that the API server did not check: nothing is done, and the
-/// status says why.
+/// The status for a spec that breaks a rule that the API server did not check: nothing is done.
 pub(crate) fn invalid(
     inventory: &Inventory<'_>,
     violations: &[ordereddeployment_api::Violation],
@@ -129,23 +126,14 @@ pub(crate) fn invalid(
 }
 
 fn available(inventory: &Inventory<'_>, status: &mut OrderedDeploymentStatus) {
-    let now = inventory.snapshot.now;
     // Recreate has no floor: it deletes all old pods first. Otherwise all pods are expected.
     let floor = if inventory.recreate() { inventory.bounds.desired } else { inventory.bounds.floor };
-    if inventory.available() >= floor {
-        let message = "Enough pods are available";
-        conditions::set(status, condition::AVAILABLE, True, reason::MINIMUM_REPLICAS_AVAILABLE, message, now);
+    let (holds, reason, message) = if inventory.available >= floor {
+        (True, reason::MINIMUM_REPLICAS_AVAILABLE, "Enough pods are available")
     } else {
-        let message = "Too few pods are available";
-        conditions::set(
-            status,
-            condition::AVAILABLE,
-            False,
-            reason::MINIMUM_REPLICAS_UNAVAILABLE,
-            message,
-            now,
-        );
-    }
+        (False, reason::MINIMUM_REPLICAS_UNAVAILABLE, "Too few pods are available")
+    };
+    conditions::set(status, condition::AVAILABLE, holds, reason, message, inventory.snapshot.now);
 }
 
 /// The message about invalid pause points.
@@ -157,45 +145,47 @@ fn invalid_points(inventory: &Inventory<'_>) -> String {
 /// The message while there is no answer.
 const NOT_COMPARED: &str = "Whether the template differs from those of the sets is not known yet";
 
+/// The message of a rollout that is over.
+const WHOLE: &str = "Every pod is of the current template and available";
+
+/// The message while `spec.paused` is set.
+const PAUSED: &str = "The rollout is paused (spec.paused)";
+
+/// Why the clock of the deadline does not run, if it does not: the condition Progressing.
+fn stopped(state: &State<'_, '_>) -> Option<(ConditionStatus, &'static str, String)> {
+    let inventory = state.inventory;
+    if let Some(aborted) = inventory.aborted {
+        return Some((False, reason::ABORTED, abort_message(inventory, aborted)));
+    }
+    if state.is_whole && !inventory.spec.paused {
+        return Some((True, reason::NEW_REPLICA_SET_AVAILABLE, WHOLE.to_owned()));
+    }
+    if state.is_held && !inventory.invalid_points.is_empty() {
+        return Some((Unknown, reason::INVALID_SPEC, invalid_points(inventory)));
+    }
+    if inventory.spec.paused {
+        return Some((Unknown, reason::DEPLOYMENT_PAUSED, PAUSED.to_owned()));
+    }
+    if inventory.revision.needs_comparison() {
+        return Some((Unknown, reason::TEMPLATE_NOT_COMPARED, NOT_COMPARED.to_owned()));
+    }
+    let is_suspended = inventory.bounds.desired == 0 && !state.points.is_empty();
+    // Recreate makes no updated pod beside an old one.
+    let are_there = inventory.recreate() && inventory.old_count() > 0
+        || inventory.updated_available >= state.points.limit.min(inventory.bounds.desired);
+    let is_held = inventory.status.hold.is_some() && are_there;
+    let stands = is_suspended || is_held || state.points.waits_at(inventory).is_some();
+    stands.then(|| (Unknown, reason::ROLLOUT_HELD, "The rollout is paused at a pause point".to_owned()))
+}
+
 /// As in a Deployment (`syncRolloutStatus` in `pkg/controller/deployment/progress.go`), with a clock that a
 /// hold stops.
 fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     let inventory = state.inventory;
     let now = inventory.snapshot.now;
     let type_ = condition::PROGRESSING;
-    let found = status.condition(type_).map(|found| found.reason.clone());
-    let found = found.as_deref();
-    if let Some(aborted) = inventory.aborted() {
-        conditions::set(status, type_, False, reason::ABORTED, &abort_message(inventory, aborted), now);
-        return;
-    }
-    if state.is_whole && !inventory.spec.paused {
-        let message = "Every pod is of the current template and available";
-        conditions::set(status, type_, True, reason::NEW_REPLICA_SET_AVAILABLE, message, now);
-        return;
-    }
-    if state.is_held && !inventory.invalid_points.is_empty() {
-        let message = invalid_points(inventory);
-        conditions::set(status, type_, Unknown, reason::INVALID_SPEC, &message, now);
-        return;
-    }
-    if inventory.spec.paused {
-        let message = "The rollout is paused (spec.paused)";
-        conditions::set(status, type_, Unknown, reason::DEPLOYMENT_PAUSED, message, now);
-        return;
-    }
-    if inventory.revision.needs_comparison() {
-        conditions::set(status, type_, Unknown, reason::TEMPLATE_NOT_COMPARED, NOT_COMPARED, now);
-        return;
-    }
-    let is_suspended = inventory.bounds.desired == 0 && !state.points.is_empty();
-    // Recreate makes no updated pod beside an old one.
-    let are_there = inventory.recreate() && inventory.old_count() > 0
-        || inventory.updated_available() >= state.points.limit.min(inventory.bounds.desired);
-    let is_held = inventory.status.hold.is_some() && are_there;
-    if is_suspended || is_held || state.points.waits_at(inventory).is_some() {
-        let message = "The rollout is paused at a pause point";
-        conditions::set(status, type_, Unknown, reason::ROLLOUT_HELD, message, now);
+    if let Some((holds, reason, message)) = stopped(state) {
+        conditions::set(status, type_, holds, reason, &message, now);
         return;
     }
     let before = inventory.status;
@@ -203,19 +193,16 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     let stored = |count: Option<i32>| i64::from(count.unwrap_or(0));
     let old_before = stored(before.replicas) - stored(before.updated_replicas);
     let old = inventory.old_count();
-    // The replacement of a failed pod is no progress: otherwise repeated failures would restart the clock
-    // forever.
+    // The replacement of a failed pod is no progress: repeated failures would restart the clock forever.
     let grown = status.updated_replicas > before.updated_replicas && inventory.backoff.message.is_none();
     let progressed = grown
         || old < old_before
         || status.ready_replicas > before.ready_replicas
         || status.available_replicas > before.available_replicas;
     // Scaling or a lost pod after completion is no rollout, as in a Deployment: the clock does not run.
+    let found = status.condition(type_).map(|found| found.reason.as_str());
     let rests = found == Some(reason::NEW_REPLICA_SET_AVAILABLE) && old == 0 && inventory.has_served();
-    let stopped = match found {
-        Some(found) => conditions::STOPPED.contains(&found),
-        None => true,
-    };
+    let stopped = found.is_none_or(|found| conditions::STOPPED.contains(&found));
     if (progressed && !rests) || stopped {
         conditions::progressing_again(status, reason::REPLICA_SET_UPDATED, "made progress", now);
     } else if let Some(deadline) = conditions::deadline(status, inventory.spec.progress_deadline_seconds)
@@ -235,7 +222,7 @@ fn abort_message(inventory: &Inventory<'_>, aborted: &Aborted) -> String {
     let progress = if inventory.current.is_none() {
         format!("The set of revision {to} is gone, and no pod is created or deleted")
     } else {
-        let available = inventory.updated_available();
+        let available = inventory.updated_available;
         format!("{available} of {desired} pods of revision {to} are available")
     };
     format!(
@@ -258,23 +245,18 @@ fn unscheduled(inventory: &Inventory<'_>) -> Option<String> {
 
 fn complete(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     let inventory = state.inventory;
-    let now = inventory.snapshot.now;
-    if !inventory.invalid_points.is_empty() {
-        let message = invalid_points(inventory);
-        conditions::set(status, condition::COMPLETE, False, reason::INVALID_SPEC, &message, now);
+    let (holds, reason, message) = if !inventory.invalid_points.is_empty() {
+        (False, reason::INVALID_SPEC, invalid_points(inventory))
     } else if state.is_complete() {
-        let message = "Every pod is of the current template and available";
-        conditions::set(status, condition::COMPLETE, True, reason::ROLLOUT_COMPLETE, message, now);
-    } else if let Some(aborted) = inventory.aborted() {
-        let message = abort_message(inventory, aborted);
-        conditions::set(status, condition::COMPLETE, False, reason::ABORTED, &message, now);
+        (True, reason::ROLLOUT_COMPLETE, WHOLE.to_owned())
+    } else if let Some(aborted) = inventory.aborted {
+        (False, reason::ABORTED, abort_message(inventory, aborted))
     } else if inventory.revision.needs_comparison() {
-        let reason = reason::TEMPLATE_NOT_COMPARED;
-        conditions::set(status, condition::COMPLETE, False, reason, NOT_COMPARED, now);
+        (False, reason::TEMPLATE_NOT_COMPARED, NOT_COMPARED.to_owned())
     } else {
-        let message = goes_on(state);
-        conditions::set(status, condition::COMPLETE, False, reason::ROLLOUT_IN_PROGRESS, message, now);
-    }
+        (False, reason::ROLLOUT_IN_PROGRESS, goes_on(state).to_owned())
+    };
+    conditions::set(status, condition::COMPLETE, holds, reason, &message, inventory.snapshot.now);
 }
 
 /// Why a rollout that nothing stops is not complete.
@@ -289,28 +271,20 @@ fn goes_on(state: &State<'_, '_>) -> &'static str {
 
 fn failure(state: &State<'_, '_>, changes: &PodChanges, status: &mut OrderedDeploymentStatus) {
     let inventory = state.inventory;
-    let now = inventory.snapshot.now;
-    let Some(failure) = &inventory.snapshot.failure else {
-        if let Some(message) = &changes.awaiting_dry_run {
-            let type_ = condition::REPLICA_FAILURE;
-            conditions::set(status, type_, True, reason::TEMPLATE_UNPROVEN, message, now);
-            return;
-        }
-        match inventory.backoff.message.as_ref().filter(|_| !state.is_complete()) {
-            Some(message) => {
-                let type_ = condition::REPLICA_FAILURE;
-                conditions::set(status, type_, True, reason::PODS_FAILED, message, now);
-            }
-            None => conditions::remove(status, condition::REPLICA_FAILURE),
-        }
-        return;
-    };
-    let reason = failure.what.reason();
-    conditions::set(status, condition::REPLICA_FAILURE, True, reason, &failure.message, now);
+    let refused =
+        inventory.snapshot.failure.as_ref().map(|failure| (failure.what.reason(), &failure.message));
+    let unproven = changes.awaiting_dry_run.as_ref().map(|message| (reason::TEMPLATE_UNPROVEN, message));
+    let failed = inventory.backoff.message.as_ref().filter(|_| !state.is_complete());
+    let failed = failed.map(|message| (reason::PODS_FAILED, message));
+    let type_ = condition::REPLICA_FAILURE;
+    if let Some((reason, message)) = refused.or(unproven).or(failed) {
+        conditions::set(status, type_, True, reason, message, inventory.snapshot.now);
+    } else if let Some(conditions) = &mut status.conditions {
+        conditions.retain(|condition| condition.type_ != type_);
+    }
 }
 
-/// As kstatus defines it: `True` means failed. That includes a rollout past its deadline, as kstatus does for
-/// a Deployment.
+/// As kstatus defines it: `True` means failed, also past the deadline, as of a Deployment.
 fn stalled(inventory: &Inventory<'_>, changes: &PodChanges, status: &mut OrderedDeploymentStatus) {
     let now = inventory.snapshot.now;
     let late = status.condition(condition::PROGRESSING);
@@ -321,7 +295,7 @@ fn stalled(inventory: &Inventory<'_>, changes: &PodChanges, status: &mut Ordered
     let invalid = (!inventory.invalid_points.is_empty()).then(|| invalid_points(inventory));
     let invalid = invalid.map(|message| (reason::INVALID_SPEC, message));
     let found = changes.stalled.as_ref().map(|(reason, message)| (*reason, message.clone()));
-    let aborted = inventory.aborted().map(|aborted| (reason::ABORTED, abort_message(inventory, aborted)));
+    let aborted = inventory.aborted.map(|aborted| (reason::ABORTED, abort_message(inventory, aborted)));
     if let Some((reason, message)) =
         aborted.or(invalid).or(template_comparison::unanswered(inventory)).or(found).or(ambiguous).or(late)
     {
@@ -340,16 +314,13 @@ fn reconciling(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
         if let Some(stalled) = status.condition(condition::STALLED).filter(|found| found.status == True) {
             (False, stalled.reason.clone(), "Nothing goes on: see the condition Stalled".to_owned())
         } else if state.is_complete() {
-            let message = "Every pod is of the current template and available".to_owned();
-            (False, reason::ROLLOUT_COMPLETE.to_owned(), message)
+            (False, reason::ROLLOUT_COMPLETE.to_owned(), WHOLE.to_owned())
         } else if inventory.revision.needs_comparison() {
             (True, reason::TEMPLATE_NOT_COMPARED.to_owned(), NOT_COMPARED.to_owned())
         } else if let Some(hold) = &inventory.status.hold {
-            let name = inventory.name();
-            (True, reason::ROLLOUT_HELD.to_owned(), conditions::hold_message(hold, name))
+            (True, reason::ROLLOUT_HELD.to_owned(), conditions::hold_message(hold, inventory.name()))
         } else if inventory.spec.paused {
-            let message = "The rollout is paused (spec.paused)".to_owned();
-            (True, reason::DEPLOYMENT_PAUSED.to_owned(), message)
+            (True, reason::DEPLOYMENT_PAUSED.to_owned(), PAUSED.to_owned())
         } else {
             (True, reason::ROLLOUT_IN_PROGRESS.to_owned(), goes_on(state).to_owned())
         };

@@ -20,8 +20,7 @@ pub(crate) struct Revision<'a> {
     /// The `pod-template-hash` of the current set, or of the one to create.
     pub(crate) hash: String,
     pub(crate) template: Template,
-    /// The sets to compare with, in that order; none once the template is known to equal one of theirs, or to
-    /// be new.
+    /// The sets to compare with, in order; none once the template is known to equal theirs, or to be new.
     pub(crate) candidates: Vec<&'a Set>,
 }
 
@@ -39,8 +38,7 @@ impl<'a> Revision<'a> {
             (Some(set), _) | (None, Some(set)) => (set.hash.clone(), true),
             (None, None) => {
                 let hash = hash_without_set(snapshot);
-                // A set with this hash and another text has either another spelling of the template, or
-                // another template.
+                // A set with this hash and another text has another spelling, or another template.
                 let is_taken = snapshot.sets.iter().any(|set| set.hash == hash);
                 let is_begun = begun == Some(hash.as_str()) && !is_taken;
                 let is_known = is_begun || snapshot.comparison == ComparisonResult::New;

@@ -16,15 +16,13 @@ use crate::pod_changes::{
 use crate::points::Ahead;
 use crate::{Decision, DryRun, FailureKind, Purpose, Read, hold, scaling};
 
-/// How long a rollout is blocked at a pause point before `Stalled` says so: a pod that is
-/// unready for a moment needs no attention.
+/// How long a rollout is blocked at a pause point before `Stalled` says so.
 const BLOCKED_GRACE: SignedDuration = SignedDuration::from_secs(60);
 
 /// The most pods that a message names.
 const NAMED: usize = 5;
 
-/// A rollout: what a smaller D takes comes first, then a hold, then missing pods and the rollout's own
-/// deletions.
+/// A rollout: what a smaller D takes is first, then a hold, then missing pods and the rollout's deletions.
 pub(crate) fn roll(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
     let inventory = state.inventory;
     let (scaled, scaling) = scaling::scale_down(state)?;
@@ -46,7 +44,7 @@ pub(crate) fn roll(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
             awaiting_dry_run(inventory, changes)
         };
     }
-    let mut budget = Budget::of(inventory, 0);
+    let mut budget = Budget::of(inventory);
     // The surplus is deleted in the same round: the rollout cannot count on it.
     let surplus = scaling::surplus(inventory, &mut budget);
     let mut most = inventory.old_count() - state.points.keep;
@@ -193,7 +191,7 @@ fn out_of_turn<'c, 'a>(
 ) -> Vec<&'c RankedPod<'a>> {
     let inventory = state.inventory;
     let unavailable: Vec<_> = go.iter().filter(|ranked| !ranked.available && !ranked.collected).collect();
-    let all_available = inventory.updated_available() == inventory.updated_count();
+    let all_available = inventory.updated_available == inventory.updated_count();
     let behind = inventory.old().get(state.points.barrier..).unwrap_or_default();
     let mut in_the_way = behind.iter().filter(|ranked| !ranked.available).peekable();
     let at_or_behind = in_the_way.peek().is_some();
@@ -228,8 +226,7 @@ fn out_of_turn<'c, 'a>(
     unavailable.into_iter().take(most).take_while(|ranked| budget.take(ranked)).collect()
 }
 
-/// The rollout cannot reach its barrier. The status stores since when; after a grace time the condition says
-/// so.
+/// The rollout cannot reach its barrier. The status says since when, and the condition after a grace time.
 fn blocked(inventory: &Inventory<'_>, point: &Ahead<'_>, pods: &[&str], changes: &mut PodChanges) {
     let blocked = blocked_since(inventory, &point.id);
     let (id, since, now) = (&blocked.id, blocked.since.0, seconds(inventory.snapshot.now));

@@ -15,8 +15,10 @@ use crate::{Decision, Purpose, Record};
 
 /// D = 0: all pods are deleted.
 pub(crate) fn scale_to_zero(inventory: &Inventory<'_>) -> PodChanges {
+    let mut all: Vec<_> = inventory.ranked_pods.iter().collect();
+    all.sort_unstable_by_key(|ranked| ranked.place);
     PodChanges {
-        deletes: groups(inventory, inventory.in_order(), Purpose::Scale),
+        deletes: groups(inventory, all, Purpose::Scale),
         scaling: Some(Scaling::default()),
         ..PodChanges::default()
     }
@@ -55,8 +57,7 @@ pub(crate) fn surplus<'c, 'a>(inventory: &'c Inventory<'a>, budget: &mut Budget)
     all.into_iter().filter(|ranked| budget.take_available(ranked)).take(excess).collect()
 }
 
-/// The pods that a smaller D takes from a rollout, or that its sizes are reached. The sizes to reach are
-/// stored first.
+/// The pods that a smaller D takes from a rollout, until its sizes are reached. These are stored first.
 pub(crate) fn scale_down(state: &State<'_, '_>) -> Result<(PodChanges, Scaling), Box<Decision>> {
     let (inventory, points) = (state.inventory, &state.points);
     let desired = inventory.bounds.desired;
@@ -88,9 +89,9 @@ pub(crate) fn scale_down(state: &State<'_, '_>) -> Result<(PodChanges, Scaling),
         }
     }
     // Sizes that do not fit the pods take no more than there are too many.
-    let most = count(inventory.ranked_pods().iter().filter(|ranked| !ranked.collected)) - desired;
+    let most = count(inventory.ranked_pods.iter().filter(|ranked| !ranked.collected)) - desired;
     let mut most = usize::try_from(most).unwrap_or(0);
-    let mut budget = Budget::of(inventory, 0);
+    let mut budget = Budget::of(inventory);
     let mut chosen: Vec<&RankedPod<'_>> = Vec::new();
     for (part, excess, is_old) in
         [(inventory.updated(), updated - sizes.0, false), (inventory.old(), old - sizes.1, true)]
@@ -144,8 +145,7 @@ fn in_proportion(inventory: &Inventory<'_>) -> (i64, i64) {
     (share, desired - share)
 }
 
-/// These pods as scaling takes them: in the order, those with a pause point ahead behind all others, the held
-/// pod last.
+/// These pods as scaling takes them: in order, those with a point ahead behind others, the held one last.
 fn victims<'c, 'a>(inventory: &Inventory<'_>, part: &'c [RankedPod<'a>]) -> Vec<&'c RankedPod<'a>> {
     let stored = inventory.status.points();
     let marks = stored.filter(|point| point.side.is_some()).filter_map(|point| Id::parse(&point.id));

@@ -21,8 +21,7 @@ const MARKS: usize = 64;
 /// The most places that a status keeps.
 const PLACES: usize = 512;
 
-/// The change of the stored points, if there is one. For a plain Deployment, `spec.paused` is how a hold is
-/// carried out.
+/// The change of the stored points. For a plain Deployment, `spec.paused` is how a hold is carried out.
 pub(crate) fn see(inventory: &Inventory<'_>, sight: Sight) -> Option<Decision> {
     if !inventory.is_rollout() || inventory.revision.needs_comparison() {
         return None;
@@ -291,8 +290,7 @@ impl Seen<'_, '_> {
         self.keep(new, PLACES, |point| point.side.is_none() && point.share.is_some());
     }
 
-    /// In a plain Deployment, a point without a pod pauses at once: groups of nodes are counted when no pod
-    /// is missing.
+    /// A plain Deployment pauses at once at a point without a pod: groups are counted when no pod is missing.
     fn knows_groups(&self) -> bool {
         let inventory = self.inventory;
         !self.is_plain
@@ -326,8 +324,7 @@ impl Seen<'_, '_> {
         let hold = inventory.status.hold.as_ref();
         let is_held = hold.is_some_and(|hold| stored.iter().any(|point| point.id == hold.id));
         let points = Points::of(inventory);
-        // A share of the pods that are there, or were: those of a surge, and of a larger number that is not
-        // given up yet, count.
+        // A share of the pods that are there, or were, with those of a surge or of a larger number before.
         let there = narrow(inventory.active());
         let share = match points.lowest().filter(|_| is_held) {
             Some(lowest) => Share { limit: narrow(lowest.limit), replicas: desired },

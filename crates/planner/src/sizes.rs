@@ -61,17 +61,6 @@ mod tests {
     }
 
     #[test]
-    fn the_published_sizes_always_sum_up_to_replicas() {
-        for (given, expected) in [
-            (vec![("new", 3), ("old", 8)], vec![("new", 2), ("old", 8)]),
-            (vec![("new", 0), ("old", 8)], vec![("new", 2), ("old", 8)]),
-            (vec![("new", 1), ("a", 7), ("b", 5)], vec![("new", 0), ("a", 5), ("b", 5)]),
-        ] {
-            assert_eq!(published(&sizes(&given), 10, "new"), sizes(&expected));
-        }
-    }
-
-    #[test]
     fn publishing_takes_pods_one_by_one_from_the_largest_set() {
         let one_by_one = |given: &Sizes, desired: i64| {
             let mut left = given.clone();

@@ -47,7 +47,7 @@ pub(crate) fn next(inventory: &Inventory<'_>) -> Option<Timestamp> {
 }
 
 fn overdue<'a>(inventory: &Inventory<'a>) -> impl Iterator<Item = (&'a Pod, Timestamp)> {
-    let ending = inventory.ending().iter();
+    let ending = inventory.ending.iter();
     ending.filter_map(|pod| Some((*pod, pod.ends?.checked_add(TOLERATED).ok()?)))
 }
 

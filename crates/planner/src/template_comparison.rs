@@ -1,5 +1,4 @@
-//! Templates that are not known to be new: before a rollout starts, the API server compares them, and the
-//! result is stored.
+//! Templates that are not known to be new: the API server compares them, and the result is stored.
 
 use std::sync::Arc;
 

@@ -285,7 +285,7 @@ impl Model<'_> {
 
     /// The hold that keeps the sets at their sizes now, if any.
     fn hold(&self) -> Option<Hold> {
-        self.cluster.deployment.status.as_ref().and_then(|status| status.hold.clone())
+        self.cluster.deployment.stored_status().hold.clone()
     }
 
     fn add_hold_change(&mut self, before: Option<Hold>) {
@@ -346,11 +346,9 @@ impl Model<'_> {
 
     fn kubelets(&mut self) {
         let mut freed = false;
-        while let Some((at, uid, what)) = self.due.pop_first() {
-            if at > self.cluster.now {
-                self.due.insert((at, uid, what));
-                break;
-            }
+        while self.due.first().is_some_and(|(at, ..)| *at <= self.cluster.now)
+            && let Some((_, uid, what)) = self.due.pop_first()
+        {
             match what {
                 KubeletEvent::Gone => {
                     self.cluster.pods.retain(|pod| pod.facts.uid != uid);

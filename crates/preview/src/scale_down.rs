@@ -1,5 +1,4 @@
-//! The pods that a smaller number of replicas removes, and the controller's next act: decisions on a
-//! simulated cluster.
+//! The pods that a smaller number of replicas removes, and the controller's next act, simulated.
 
 use std::sync::Arc;
 
@@ -14,8 +13,7 @@ const MOST_DECISIONS: usize = 10_000;
 /// How many reads and records may come before an act.
 const MOST_PREPARATIONS: usize = 16;
 
-/// The controller's next act, after the necessary reads and records. `None` if that needs an answer of the
-/// API server.
+/// The controller's next act, after reads and records. `None` if that needs an answer of the API server.
 #[must_use]
 pub fn next_act(snapshot: &Snapshot) -> Option<Act> {
     act_of(&mut SimulatedCluster::of(snapshot), &snapshot.dry_run)

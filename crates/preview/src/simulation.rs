@@ -57,8 +57,7 @@ pub struct Applied {
 }
 
 impl SimulatedCluster {
-    /// A cluster with this object and nothing else, at that time. The API server finds its templates
-    /// different.
+    /// A cluster with only this object, at that time. The API server finds its templates different.
     #[must_use]
     pub fn new(deployment: OrderedDeployment, now: Timestamp) -> Self {
         Self {
@@ -136,20 +135,13 @@ impl SimulatedCluster {
         *generation = generation.saturating_add(1);
     }
 
-    /// Stores a status, with times in whole seconds as from an API server. Returns whether it differs from
-    /// the stored one.
+    /// Stores a status; the times of a decision are in whole seconds, as an API server stores them. Returns
+    /// whether it differs from the stored one.
     pub fn store(&mut self, status: &OrderedDeploymentStatus) -> bool {
-        if is_in_whole_seconds(status) {
-            let differs = self.deployment.status.as_ref() != Some(status);
-            if differs {
-                self.deployment.status = Some(status.clone());
-            }
-            return differs;
+        let differs = self.deployment.status.as_ref() != Some(status);
+        if differs {
+            self.deployment.status = Some(status.clone());
         }
-        let text = serde_json::to_value(status);
-        let stored = text.and_then(serde_json::from_value).unwrap_or_else(|_| status.clone());
-        let differs = self.deployment.status.as_ref() != Some(&stored);
-        self.deployment.status = Some(stored);
         differs
     }
 
@@ -297,17 +289,4 @@ pub fn decide_and_read(
             _ => return (snapshot, decision),
         }
     }
-}
-
-/// Whether an API server stores the times of a status as they are.
-fn is_in_whole_seconds(status: &OrderedDeploymentStatus) -> bool {
-    let conditions = status.conditions.iter().flatten();
-    let conditions = conditions.flat_map(|one| [&one.last_transition_time, &one.last_update_time]);
-    let hold = status.hold.iter().flat_map(|hold| std::iter::once(&hold.since).chain(&hold.until));
-    let blocked = status.blocked.iter().map(|blocked| &blocked.since);
-    let passed = status.passed.iter().flatten().map(|passed| &passed.resumed_at);
-    let aborted = status.aborted.iter().map(|aborted| &aborted.at);
-    let history = status.history.iter().flatten().map(|entry| &entry.at);
-    let rollout = blocked.chain(passed).chain(aborted).chain(history);
-    conditions.chain(hold).chain(rollout).all(|time| time.0.subsec_nanosecond() == 0)
 }

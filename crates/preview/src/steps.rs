@@ -99,8 +99,7 @@ pub struct Deleted {
 pub enum End {
     /// Every pod is of the current template and available, and none is surplus.
     Complete,
-    /// The rollout is aborted, and the pods are rolled back: all are available and of the last complete
-    /// revision.
+    /// The rollout is aborted, and all pods are available and of the last complete revision.
     RolledBack {
         /// The aborted revision.
         revision: i64,

@@ -64,3 +64,18 @@ pub struct Facts {
     /// The deletion cost of its own annotation, if well-formed.
     pub cost: Option<i32>,
 }
+
+/// A decimal int32 without a leading `+` and without a leading zero; `None` is malformed: it counts as absent,
+/// and the reader of the annotation warns of it.
+///
+/// This is how Kubernetes documents and reads the pod deletion cost: it checks only the first character for
+/// a leading zero, so `-0` is 0 and `-008` is -8. Both annotations follow it, so that every value that the
+/// API server accepts as a cost is valid here.
+#[must_use]
+pub fn parse_int32(text: &str) -> Option<i32> {
+    match text.as_bytes() {
+        [b'0'] => Some(0),
+        [b'-' | b'1'..=b'9', ..] => text.parse().ok(),
+        _ => None,
+    }
+}

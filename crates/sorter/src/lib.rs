@@ -23,18 +23,13 @@
 //! decide how many pods are deleted, and it does not know pause points or revisions.
 
 mod facts;
-mod int32;
 mod key;
 mod node;
 mod order;
-mod packed;
 mod reason;
-mod rule;
 
-pub use facts::{Facts, Phase};
-pub use int32::parse_int32;
+pub use facts::{Facts, Phase, parse_int32};
 pub use key::{Key, priority};
 pub use node::{NodeFacts, Nodes, matching_rule};
 pub use order::{Order, Pods};
-pub use reason::{Why, reason, why, why_by};
-pub use rule::Rule;
+pub use reason::{Rule, Why, reason, why, why_by};

@@ -65,19 +65,19 @@ pub struct NodeFacts {
     pub taint_keys: BTreeSet<String>,
 }
 
-/// The known nodes: `Some` has the facts of a node, `None` is a node that does not exist, a
-/// missing key is a node that was not read yet.
+/// The known nodes: `None` is one that does not exist. A missing one was not read yet.
 pub type Nodes = BTreeMap<Arc<str>, Option<NodeFacts>>;
 
-/// What rules could grant to pods by their nodes.
+/// What rules could grant to pods by their nodes, or what pods of a node lack.
+#[derive(Debug, Default)]
 pub(crate) struct Wanted {
-    priority: bool,
-    cost: bool,
+    pub(crate) priority: bool,
+    pub(crate) cost: bool,
 }
 
 impl Wanted {
     pub(crate) fn of(rules: &[NodePriority]) -> Self {
-        let mut wanted = Self { priority: false, cost: false };
+        let mut wanted = Self::default();
         for rule in rules.iter().filter(|rule| is_for_assigned(rule)) {
             match Grant::of(rule) {
                 Grant::Priority(_) => wanted.priority = true,
@@ -85,11 +85,6 @@ impl Wanted {
             }
         }
         wanted
-    }
-
-    /// Whether a rule could grant something to pods with or without annotations of their own.
-    pub(crate) fn is_for(&self, has_priority: bool, has_cost: bool) -> bool {
-        (self.priority && !has_priority) || (self.cost && !has_cost)
     }
 }
 

@@ -2,8 +2,34 @@
 
 use std::fmt;
 
-use crate::packed::FIELDS;
-use crate::{Facts, Key, Rule};
+use crate::{Facts, Key};
+
+/// The rule that decided between two pods, in the order of the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// 0: the larger delete priority.
+    DeletePriority,
+    /// 1: not assigned to a node.
+    Unassigned,
+    /// 2: Pending before Unknown before Running.
+    Phase,
+    /// 3: not ready.
+    NotReady,
+    /// 4: the lower deletion cost.
+    DeletionCost,
+    /// 5: more related pods on its node.
+    Rank,
+    /// 6: ready for less time.
+    ReadyTime,
+    /// 7: more container restarts.
+    Restarts,
+    /// 7, second half: more sidecar restarts.
+    SidecarRestarts,
+    /// 8: newer.
+    CreationTime,
+    /// 9: the smaller UID.
+    Uid,
+}
 
 /// The rule that sorted `first` before `second`; `None` if `first` is not before it.
 #[must_use]
@@ -11,9 +37,20 @@ pub fn reason(first: &Key, second: &Key) -> Option<Rule> {
     if first >= second {
         return None;
     }
-    let differing = first.packed.differing(second.packed);
-    let decides = FIELDS.iter().find(|field| field.of(&differing) != 0);
-    Some(decides.map_or(Rule::Uid, |field| field.rule))
+    let rules = [
+        (Rule::DeletePriority, first.priority != second.priority),
+        (Rule::Unassigned, first.assigned != second.assigned),
+        (Rule::Phase, first.phase != second.phase),
+        (Rule::NotReady, first.ready != second.ready),
+        (Rule::DeletionCost, first.cost != second.cost),
+        (Rule::Rank, first.rank != second.rank),
+        (Rule::ReadyTime, first.ready_time != second.ready_time),
+        (Rule::Restarts, first.restarts != second.restarts),
+        (Rule::SidecarRestarts, first.sidecar_restarts != second.sidecar_restarts),
+        (Rule::CreationTime, first.creation_time != second.creation_time),
+    ];
+    let decides = rules.into_iter().find(|(_, differs)| *differs);
+    Some(decides.map_or(Rule::Uid, |(rule, _)| rule))
 }
 
 /// Why a pod has its place, as text for users: its delete priority, then what parts it from the next pod.
@@ -49,9 +86,8 @@ pub fn why_by(pod: &Facts, key: &Key, words: &str) -> Why {
 }
 
 fn own_priority(pod: &Facts, key: &Key) -> String {
-    let priority = key.packed.priority();
-    // The annotation and the default need no word. A node rule that gives 0 is not told apart from the
-    // default.
+    let priority = key.priority.0;
+    // The annotation and the default need no word; a node rule that gives 0 is like the default.
     let source = if pod.priority.is_none() && priority != 0 { " (node rule)" } else { "" };
     format!("priority {priority}{source}")
 }
@@ -59,21 +95,20 @@ fn own_priority(pod: &Facts, key: &Key) -> String {
 /// What parts two pods by that rule, behind the priority of the first: ` > 0` or `, cost -100 < 0`. The
 /// second value is that of the next pod.
 fn parted(rule: Rule, first: &Key, next: &Key) -> String {
-    let (first, next) = (first.packed, next.packed);
     let words = match rule {
-        Rule::DeletePriority => return format!(" > {}", next.priority()),
+        Rule::DeletePriority => return format!(" > {}", next.priority.0),
         Rule::Unassigned => "no node".to_owned(),
-        Rule::Phase => format!("{} before {}", first.phase().name(), next.phase().name()),
+        Rule::Phase => format!("{} before {}", first.phase.name(), next.phase.name()),
         Rule::NotReady => "not ready".to_owned(),
-        Rule::DeletionCost => format!("cost {} < {}", first.cost(), next.cost()),
-        Rule::Rank => format!("pods on its node {} > {}", first.rank(), next.rank()),
-        Rule::ReadyTime if !first.has_ready_time() => "no ready time".to_owned(),
+        Rule::DeletionCost => format!("cost {} < {}", first.cost, next.cost),
+        Rule::Rank => format!("pods on its node {} > {}", first.rank.0, next.rank.0),
+        Rule::ReadyTime if first.ready_time.is_none() => "no ready time".to_owned(),
         Rule::ReadyTime => "ready for less time".to_owned(),
-        Rule::Restarts => format!("restarts {} > {}", first.restarts(), next.restarts()),
+        Rule::Restarts => format!("restarts {} > {}", first.restarts.0, next.restarts.0),
         Rule::SidecarRestarts => {
-            format!("sidecar restarts {} > {}", first.sidecar_restarts(), next.sidecar_restarts())
+            format!("sidecar restarts {} > {}", first.sidecar_restarts.0, next.sidecar_restarts.0)
         }
-        Rule::CreationTime if !first.has_creation_time() => "no creation time".to_owned(),
+        Rule::CreationTime if first.creation_time.is_none() => "no creation time".to_owned(),
         Rule::CreationTime => "newer".to_owned(),
         Rule::Uid => "tie: UID".to_owned(),
     };

@@ -46,21 +46,6 @@ fn rows(times: &[(i64, i64)]) -> Vec<u32> {
 }
 
 #[test]
-fn a_failure_follows_those_before_the_creation_of_its_pod() {
-    assert_eq!(rows(&[(0, 0), (1, 1), (3, 3), (7, 7)]), [1, 2, 3, 4]);
-    // Two slots at once.
-    assert_eq!(rows(&[(0, 0), (0, 0), (1, 2), (1, 1), (3, 3), (3, 3)]), [1, 1, 2, 2, 3, 3]);
-    // In any order of the list.
-    assert_eq!(rows(&[(3, 3), (0, 0), (1, 1)]), [3, 1, 2]);
-}
-
-#[test]
-fn pods_that_fail_together_are_one_failure_regardless_of_their_creation() {
-    let evicted: Vec<_> = (0..30).map(|index| (index, 100)).collect();
-    assert!(rows(&evicted).iter().all(|row| *row == 1));
-}
-
-#[test]
 fn an_old_failure_and_a_pod_that_lived_long_do_not_count() {
     assert_eq!(rows(&[(0, 0), (599, 599)]), [1, 2]);
     assert_eq!(rows(&[(0, 0), (600, 600)]), [1, 1]);

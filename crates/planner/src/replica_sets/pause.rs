@@ -21,8 +21,7 @@ use crate::{Decision, Read, Record, Set, Snapshot, events, groups, history, hold
 /// The pods that wait for a pause point: for each set, by UID, how many and why.
 pub(super) type HeldBack = BTreeMap<Arc<str>, String>;
 
-/// What must be stored before any other write: the points that are seen, the end of a hold, and what later
-/// decisions read.
+/// What must be stored first: the points that are seen, the end of a hold, and what later decisions read.
 pub(super) fn transition(inventory: &Inventory<'_>) -> Option<Decision> {
     if is_of_another_rollout(inventory) {
         return Some(record(OrderedDeploymentStatus::default()));
@@ -51,18 +50,15 @@ pub(super) fn invalid(snapshot: &Snapshot) -> Option<Violation> {
     Some(Violation { field: format!("metadata.annotations[{}]", annotation::PAUSE_POINTS), message })
 }
 
-/// Whether the stored state is that of a rollout to another template. A Deployment that is paused gets no set
-/// for a new one.
+/// Whether the stored state is of another template's rollout. A paused Deployment gets no set for a new one.
 fn is_of_another_rollout(inventory: &Inventory<'_>) -> bool {
     let Some(rollout) = &inventory.status.rollout else { return false };
     let Some(set) = inventory.current else {
-        // A set that somebody deletes in a hold ends no hold: the Deployment controller makes it again once
-        // it is resumed.
+        // The Deployment controller makes a set that somebody deletes in a hold again, once it is resumed.
         let exists = inventory.snapshot.sets.iter().any(|set| set.hash == rollout.template_hash);
         return inventory.status.hold.is_some() && !inventory.recreate() && exists;
     };
-    // An undo gives the set another revision. It also brings back the annotations of that time, with an older
-    // state.
+    // An undo gives the set another revision, and brings back an annotation with an older state.
     let is_other = (rollout.template_hash.as_str(), rollout.revision) != (set.hash.as_str(), set.revision);
     let is_held = inventory.status.hold.is_some() && rollout.template_hash != set.hash;
     is_held || is_other || !is_begun(inventory)
@@ -73,8 +69,7 @@ fn is_of_another_rollout(inventory: &Inventory<'_>) -> bool {
 /// another rollout. Under Recreate it first scales the other sets to 0, before this set exists.
 fn is_begun(inventory: &Inventory<'_>) -> bool {
     let Some(set) = inventory.current else { return inventory.recreate() };
-    // The Deployment controller does not replace a revision that is no number, which is read as a negative
-    // one.
+    // The Deployment controller keeps a revision that is no number; it is read as a negative one.
     set.revision < 0 || inventory.old_sets().all(|old| old.revision < set.revision)
 }
 
@@ -132,8 +127,7 @@ fn with_sizes_ordered_meanwhile(inventory: &Inventory<'_>) -> Option<Decision> {
     Some(record(status))
 }
 
-/// Whether the Deployment controller has changed the size of this set for another number of replicas since
-/// the hold began.
+/// Whether the Deployment controller has scaled this set for other replicas since the hold began.
 pub(super) fn is_scaled(set: &Set, rollout: &Rollout) -> bool {
     set.desired_replicas.is_some_and(|desired| desired != rollout.replicas)
 }
@@ -205,8 +199,7 @@ pub(super) fn ahead<'c, 'a>(
         .and_then(|(first, place)| Some((first, of_old.iter().position(|ranked| ranked.place >= place)?)));
     let Some((first, at)) = barrier else { return Ok((of_old, HeldBack::new())) };
     let id = &first.id;
-    // A change of `replicas` that the Deployment controller has not carried out yet is not a step of the
-    // rollout.
+    // A change of `replicas` that is not carried out yet is not a step of the rollout.
     let is_scaling = inventory.old_sets().any(|set| set.replicas > 0 && is_behind(inventory, set));
     if at == 0 && !inventory.spec.paused && !is_scaling && is_begun(inventory) {
         return Err(Box::new(begin(inventory, first)));

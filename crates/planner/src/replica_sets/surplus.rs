@@ -12,19 +12,14 @@ pub(super) fn size(set: &Set) -> i64 {
     i64::from(set.replicas.max(0))
 }
 
-/// Counts down how many pods each set has too many, by UID.
-struct Surplus<'s>(BTreeMap<&'s str, i64>);
-
-impl Surplus<'_> {
-    /// Takes this pod, if its set still has too many.
-    fn take(&mut self, ranked: &RankedPod<'_>) -> bool {
-        match self.0.get_mut(&*ranked.pod.set) {
-            Some(left) if *left > 0 => {
-                *left -= 1;
-                true
-            }
-            _ => false,
+/// Takes this pod, if its set still has too many.
+fn take(left: &mut BTreeMap<&str, i64>, ranked: &RankedPod<'_>) -> bool {
+    match left.get_mut(&*ranked.pod.set) {
+        Some(left) if *left > 0 => {
+            *left -= 1;
+            true
         }
+        _ => false,
     }
 }
 
@@ -33,8 +28,8 @@ pub(super) fn first_of_each<'c, 'a>(
     ranked_pods: &'c [RankedPod<'a>],
     surplus: &BTreeMap<&str, i64>,
 ) -> Vec<&'c RankedPod<'a>> {
-    let mut left = Surplus(surplus.clone());
-    ranked_pods.iter().filter(|ranked| left.take(ranked)).collect()
+    let mut left = surplus.clone();
+    ranked_pods.iter().filter(|ranked| take(&mut left, ranked)).collect()
 }
 
 /// The pods of old sets that are too many. The Deployment controller makes old sets smaller by their
@@ -47,19 +42,19 @@ pub(super) fn unavailable_at_the_floor<'c, 'a>(
 ) -> Vec<&'c RankedPod<'a>> {
     let old = inventory.old();
     let (ahead, behind) = old.split_at(Points::without_numbers(inventory).barrier.min(old.len()));
-    let mut left = Surplus(surplus.clone());
-    let mut spare = (inventory.available() - inventory.bounds.floor).max(0);
+    let mut left = surplus.clone();
+    let mut spare = (inventory.available - inventory.bounds.floor).max(0);
     let (mut taken, mut passed_over) = (Vec::new(), Vec::new());
     for ranked in ahead {
         if ranked.available && spare == 0 {
             passed_over.push(ranked);
-        } else if left.take(ranked) {
+        } else if take(&mut left, ranked) {
             spare -= i64::from(ranked.available);
             taken.push(ranked);
         }
     }
     // The size of a set counts, whatever its pods are.
-    taken.extend(passed_over.into_iter().chain(behind).filter(|ranked| left.take(ranked)));
+    taken.extend(passed_over.into_iter().chain(behind).filter(|ranked| take(&mut left, ranked)));
     taken.sort_by_key(|ranked| ranked.place);
     taken
 }

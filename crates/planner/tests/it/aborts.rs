@@ -25,10 +25,6 @@ fn last_event(cluster: &Cluster) -> &str {
 }
 
 histories! {
-    a_resume_in_an_abort_is_dropped:
-        held() => "
-            abort, rest
-            resume all => v1=10 ResumeIgnored=1";
     // It can be aborted again, to the same revision.
     a_retry_starts_the_rollout_again_with_a_new_revision_and_its_pause_points:
         held() => "
@@ -67,6 +63,8 @@ histories! {
             scale 4 => v1=4 v2=0
             scale 0 => v1=0 v2=0
             scale 7 => v1=7 v2=0";
+    an_abort_to_a_set_that_is_being_deleted_is_refused:
+        held() => "collect v1, abort 2, step => unaborted RequestIgnored=1 held=canary@2";
     // More pods are needed. Lost pods of the aborted revision do not come back.
     an_abort_creates_no_pods_of_the_aborted_revision:
         held() => "
@@ -137,14 +135,6 @@ fn an_abort_of_another_revision_or_without_a_complete_one_is_refused_with_a_mess
     let mut complete = rolling(3, 1, 0, "");
     complete.play("abort 1");
     assert!(last_event(&complete).contains("the rollout is complete"));
-}
-
-#[test]
-fn an_abort_to_a_set_that_is_being_deleted_is_refused() {
-    let mut cluster = held();
-    cluster.sets[0].terminating = true;
-    cluster.play("abort 2, step => unaborted RequestIgnored=1 held=canary@2");
-    assert_eq!(cluster.status().abort_requested, None);
 }
 
 #[test]

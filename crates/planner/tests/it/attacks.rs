@@ -22,10 +22,6 @@ const GATE: &str = "gate before pool n1";
 const NONE: &str = "gate before pool none";
 
 histories! {
-    an_image_and_no_replicas_together_keep_a_declared_place:
-        rolling(10, 1, 1, "pool before priority 0"), rolling(10, 1, 1, "pool between pool") => "
-            scale 0, image v2
-            scale 10 => held=pool@2 v1>0";
     the_time_of_a_hold_counts_from_its_begin_without_the_time_at_zero:
         rolling(4, 1, 1, "canary after 1 for 10m") => "
             image v2
@@ -41,12 +37,6 @@ histories! {
             wait 7200, points canary after 1 for 10m
             scale 4
             wait 300, settle => held";
-    a_point_that_waits_with_one_replica_does_not_become_a_timed_hold:
-        rolling(1, 0, 1, "canary after 1 for 5m") => "
-            image v2
-            points a after 5; b after 3
-            points canary after 1 for 5m
-            wait 3600, settle => v1=1 free";
     an_invalid_list_stops_a_rollout_without_an_old_pod:
         rolling(1, 0, 1, "") => "
             image v2
@@ -55,43 +45,9 @@ histories! {
         rolling(3, 1, 0, ZONES) => "
             node - all, unready all, image v2 => held=zones@2 v2=0
             resume => complete";
-    a_status_that_is_lost_in_a_rollout_begins_it_anew_without_a_hot_loop:
-        rolling(6, 1, 1, "canary after 2") => "
-            image v2
-            lose status => held v2=2";
-    pods_that_come_behind_a_mark_make_it_a_point:
-        rolling(4, 1, 1, "") => "
-            priorities 4 3 2 1, mark after #3, image v2, step
-            priority 100 marked => held=mark";
-    a_place_that_no_pod_could_show_is_ahead_after_no_replicas:
-        // A number becomes a place.
-        rolling(4, 1, 1, "canary after 1") => "
-            image v2
-            scale 0
-            points gate before priority 100
-            scale 10 => held=gate@2 v2=0",
-        // A retry.
-        rolling(4, 1, 1, "gate before priority 100") => "
-            image v2
-            abort
-            scale 0
-            retry
-            scale 4 => held=gate@3 v2=0";
     a_mark_on_the_first_pod_lets_no_updated_pod_be_when_others_are_lost:
         rolling(10, 1, 1, "") => "
             priorities 9, mark before #0, lose #6 #7 #8 #9, image v2 => held=mark v2=0";
-    a_point_ahead_of_a_retry_is_not_passed_by_fewer_replicas:
-        rolling(10, 1, 1, "half after 50%") => "
-            image v2
-            abort, step 2 => v2>1
-            scale 2, retry
-            scale 10 => held=half@3 v2=5";
-    no_updated_pod_is_made_while_an_invalid_list_hides_a_number:
-        rolling(4, 1, 1, "canary after 1") => "
-            image v2
-            points a after 5; b after 3
-            scale 40 => v2=1
-            points canary after 1 => held=canary@2 v2=1";
     what_an_abort_goes_back_to_is_kept_until_another_revision_served:
         rolling(4, 1, 1, "") => "
             history 0, scale 0
@@ -106,10 +62,6 @@ histories! {
         rolling(4, 1, 1, GATE), recreate(4, GATE) => "
             lose all, image v2, until active=4
             node - all, unready all, rest => held=gate@2 v2=0";
-    a_place_is_ahead_where_the_api_server_refuses_old_pods:
-        rolling(4, 1, 1, "gate before priority 100") => "
-            lose all, refused v1, image v2, rest => held=gate@2 v2=0
-            resume => complete";
     a_set_that_is_gone_does_not_stop_the_way_back:
         rolling(4, 1, 1, "") => "
             image v2
@@ -135,10 +87,6 @@ histories! {
             scale 4 => held=gate";
     pods_without_a_node_count_as_behind_a_place_that_shows_one:
         rolling(10, 10, 0, GATE) => "node - all, node n1 #0, image v2 => held=gate@2 v2=0";
-    a_place_is_ahead_when_the_last_old_pods_are_lost_as_it_is_declared:
-        rolling(4, 1, 0, "") => "
-            begin v2
-            points gate before priority 1000, lose v1 => held=gate@2 v2=1";
     a_new_template_with_another_list_keeps_a_suspension:
         rolling(4, 1, 1, "canary after 1") => "
             image v2
@@ -154,10 +102,6 @@ histories! {
             image v4
             points canary after 1
             scale 4 => held=canary@4 v4=1";
-    a_place_is_ahead_while_templates_cannot_be_compared:
-        rolling(10, 5, 1, "gate before priority 100") => "
-            compares, quota 9, lose #9, image v2, rest
-            silent, quota none, image v3, rest => v2=0 v3=0";
     lost_pods_are_of_what_served_while_templates_cannot_be_compared:
         rolling(4, 1, 1, "") => "
             compares, image v2
@@ -170,14 +114,6 @@ histories! {
             points canary after 1
             image v1 => held=canary@3
             delete set v2 => held=canary@3 v1=1";
-    an_old_revision_that_comes_back_without_replicas_can_be_aborted:
-        rolling(4, 1, 1, "") => "
-            image v2
-            scale 0
-            deadline 60, history 0, image v1
-            broken v1, scale 4
-            wait 90, settle => Progressing=ProgressDeadlineExceeded
-            abort 3 => v1=0 v2=4";
     pods_that_are_missing_can_be_another_group_of_nodes:
         rolling(8, 2, 2, ZONES) => "
             nodes n0 n0 n0 n0 n0 n0 n1 n1, lose #6 #7, image v2 => held=zones@2 v2=6",
@@ -215,8 +151,6 @@ histories! {
             wait 3600, settle => v1=1 v2=0
             scale 4
             wait 660, settle => complete";
-    missing_pods_can_be_a_group_of_nodes_beside_nodes_without_the_label:
-        rolling(8, 2, 2, "zones between zone") => "lose #6 #7, image v2 => held=zones@2";
     a_second_push_under_recreate_does_not_stop_at_an_empty_place:
         all_nodes(recreate(4, "gate before pool none")), all_nodes(recreate(4, "gate between none")) => "
             image v2, rest => active=0
@@ -253,19 +187,6 @@ histories! {
         held_between_groups() => "
             abort, step
             scale 3, retry 2 => held=zones.n2@3 v1=1";
-    recreate_pauses_before_the_last_group_of_nodes_after_a_correction_or_a_retry:
-        recreate(8, ZONES) => "
-            nodes n1 n1 n1 n1 n2 n2 n2 n2, image v2 => held=zones.n2@2 v1=4
-            image v3 => held=zones.n2@3 v1=4" | "
-            nodes n1 n1 n1 n1 n2 n2 n2 n2, image v2
-            abort, step
-            retry 2 => held=zones.n2@3 v1=4";
-    an_undo_to_a_revision_that_served_long_ago_keeps_its_group_of_nodes_open:
-        rolling(6, 1, 0, "") => "
-            image v2
-            image v3
-            v3 nodes n1 n1 n1 n2 n2 n2, points zones between pool, image v1 => held=zones.n2@4 v3=3
-            v1 nodes n1 n1 n1, image v4 => held=zones.n2@5 v3=3";
     a_correction_goes_on_in_the_group_of_nodes_where_the_release_before_began:
         // After an abort, it begins with the group that comes first then.
         rolling(6, 1, 0, ZONES) => "
@@ -302,10 +223,6 @@ histories! {
         held_between_groups() => "
             scale 0
             points zones between rack, scale 6 => held=zones active=6";
-    a_rejected_release_that_is_everywhere_gets_no_more_pods:
-        rolling(4, 0, 4, "") => "
-            broken v2, image v2 => v1=0 v2=4
-            points canary after 1, scale 8, image v3 => held=canary v1=3 v2=4 v3=1";
     a_correction_right_after_a_delete_opens_no_other_group_of_nodes:
         rolling(3, 1, 0, "") => "
             image v2
@@ -326,13 +243,6 @@ histories! {
             "scale 2
             mended
             scale 3 => held=zones.n1@2";
-    a_revision_that_served_before_one_whose_set_is_deleted_has_points:
-        rolling(4, 1, 1, "") => "
-            image v2
-            image v3
-            points canary after 1, delete set v3, image v2 => held=canary@4";
-    more_replicas_under_recreate_add_no_pause_before_the_first_group_of_nodes:
-        recreate(4, ZONES) => "v1 nodes n1 n1 n2 n2, scale 6, image v2 => held=zones.n2@2 v1=2";
     a_place_that_comes_back_after_a_number_is_another_point:
         rolling(1, 1, 0, "gate before priority -1") => "
             image v2, step
@@ -383,28 +293,10 @@ histories! {
             broken v1, unready v1, abort, scale 2
             retry 2
             scale 10 => held=half@3 v2<=5";
-    one_replica_without_a_surge_waits_at_a_number_after_a_retry:
-        rolling(1, 1, 0, "canary after 1") => "
-            image v2
-            abort, step
-            bounds 0 1, retry 2 => v1=1";
     before_a_revision_has_served_no_rejected_release_grows:
         first_release_that_never_served() => "
             image v3
             lose 1 v1, scale 12 => held=canary v1=10 v2=1 v3=1";
-    no_rejected_release_grows_where_the_first_one_comes_back:
-        // Those that come back get ready.
-        first_release_that_never_served() => "
-            mended, image v1, scale 8 => v1=3 v2=1 Stalled=NoEarlierRevision
-            lose v1
-            resume => v1=8 v2=0";
-    a_retry_has_its_points_also_where_nothing_is_left_to_replace:
-        rolling(4, 1, 1, "canary after 1") => "
-            image v2
-            abort
-            delete set v1
-            retry 2 => held=canary v2=1
-            resume => v2=4";
     a_status_that_is_lost_without_replicas_keeps_the_canary_ahead:
         rolling(4, 1, 1, "canary after 1") => "
             image v2
@@ -417,13 +309,6 @@ histories! {
             image v1, step
             scale 10 => complete v1=10 v2=0
             image v2 => held=canary@4 v2=1";
-    no_template_gets_past_its_points_by_going_back_without_replicas:
-        rolling(4, 1, 1, "canary after 1") => "
-            image v2
-            scale 0
-            image v1
-            image v2
-            scale 4 => held=canary@4 v2=1";
     going_back_makes_no_pod_of_a_retired_revision:
         rolling(1, 1, 0, "") => "
             image v2
@@ -437,22 +322,39 @@ histories! {
         rolling(10, 10, 0, "gate before priority 100") => "lose #0, image v2 => held=gate@2 v2=0",
         rolling(4, 1, 1, "gate before priority 100") => "lose all, image v2 => held=gate@2 v2=0",
         rolling(10, 5, 1, "gate before priority 100") => "scale 20, image v2 => held=gate@2 v2=0";
-    one_failed_request_does_not_show_a_place_as_empty:
-        rolling(10, 10, 0, "gate before priority 0") => "
-            priorities 5, lose #1 #2 #3 #4 #5 #6 #7 #8 #9, image v2, breaks 0, step 2
-            breaks none => held=gate@2 v2=1";
-    groups_of_nodes_that_are_away_for_a_while_stay_as_they_were:
-        rolling(3, 1, 0, "canary after 1; zones between pool") => "
-            v1 nodes n0 n1 n2, begin v2
-            points canary after 1
-            scale 5
-            v1 nodes n1 n2 n1 n2, points canary after 1; zones between pool
-            resume => held=zones.n1";
+    no_hold_begins_at_a_number_that_an_invalid_list_hides:
+        rolling(10, 0, 1, "half after 5 for 10m") => "
+            begin v2, wait 0, unseen
+            points a after 5; b after 3 => free
+            wait 900, points half after 5 for 10m => held=half@2 v2=5";
     going_back_replaces_lost_pods_while_paused_too:
         rolling(4, 1, 1, ""), recreate(4, "") => "
             image v2, step
             pause, image v1, step
             lose all => v1=4";
+    missing_pods_can_be_a_group_of_nodes_beside_nodes_without_the_label:
+        rolling(8, 2, 2, "zones between zone") => "lose #6 #7, image v2 => held=zones@2";
+    an_old_revision_that_comes_back_without_replicas_can_be_aborted:
+        rolling(4, 1, 1, "") => "
+            image v2
+            scale 0
+            deadline 60, history 0, image v1
+            broken v1, scale 4
+            wait 90, settle => Progressing=ProgressDeadlineExceeded
+            abort 3 => v1=0 v2=4";
+    no_rejected_release_grows_where_the_first_one_comes_back:
+        // Those that come back get ready.
+        first_release_that_never_served() => "
+            mended, image v1, scale 8 => v1=3 v2=1 Stalled=NoEarlierRevision
+            lose v1
+            resume => v1=8 v2=0";
+    no_template_gets_past_its_points_by_going_back_without_replicas:
+        rolling(4, 1, 1, "canary after 1") => "
+            image v2
+            scale 0
+            image v1
+            image v2
+            scale 4 => held=canary@4 v2=1";
 }
 
 #[test]
@@ -535,69 +437,6 @@ fn more_groups_than_the_status_keeps_stop_nothing_else() {
     assert!(points.len() <= limits::POINTS, "{}", points.len());
 }
 
-#[test]
-fn no_hold_begins_at_a_number_that_an_invalid_list_hides() {
-    let mut cluster = rolling(10, 0, 1, "half after 5 for 10m");
-    cluster.set_image("v2");
-    while cluster.of_image("v2") == 0 {
-        cluster.step();
-        cluster.tick(0);
-    }
-    cluster.play(
-        "points a after 5; b after 3 => free\n wait 900, points half after 5 for 10m => held=half@2 v2=5",
-    );
-}
-
-#[test]
-fn a_pod_of_a_rejected_release_opens_no_group_of_nodes() {
-    let mut cluster = rolling(6, 1, 0, ZONES);
-    cluster.play(
-        "nodes n0 n0 n1 n1 n2 n2, broken v2, begin v2
-         node n2 v2
-         image v3",
-    );
-    let holds = cluster.resume_all("v3");
-    assert_eq!(holds.len(), cluster.nodes.len() - 1, "{holds:?}");
-}
-
-#[test]
-fn a_place_that_only_pods_of_a_rejected_release_are_at_keeps_them() {
-    let mut cluster = rolling(10, 1, 0, "");
-    cluster.play("broken v2, image v2");
-    // All pods are of a release that never served.
-    let set = cluster.sets.iter().find(|set| cluster.image_of(set) == "v2").unwrap().uid.clone();
-    cluster.pods.iter_mut().for_each(|pod| pod.set = set.clone());
-    cluster.pods.truncate(10);
-    cluster.place("v2", &["n1", "n1", "n1", "n1", "n0", "n0", "n0", "n0", "n0", "n0"]);
-    cluster.play(
-        "points gate before pool n1, begin v3
-         lose 1 v2 on n0 => held=gate",
-    );
-    assert_eq!(cluster.chosen(&["v2", "on", "n1"]).len(), 4);
-}
-
-#[test]
-fn a_place_is_ahead_of_the_second_release_when_the_first_one_never_served() {
-    let strategy =
-        json!({"type": "RollingUpdate", "pausePoints": [{"name": "gate", "beforePriority": 1000}]});
-    Cluster::new(&json!({"replicas": 4, "strategy": strategy})).play(
-        "broken v1, image v1
-         lose #3, image v2, step
-         lose all => held=gate",
-    );
-}
-
-#[test]
-fn a_suspension_of_a_release_that_was_never_scaled_ends_with_its_points() {
-    let strategy = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
-    Cluster::new(&json!({"replicas": 1, "strategy": strategy})).play(
-        "image v1, step 2
-         scale 0, image v2, step 2
-         points canary after 1, step
-         scale 1, image v3 => held=canary@3",
-    );
-}
-
 /// Held at a mark of two of four pods, and scaled to 0; the pods are gone, and the status does not say so.
 fn suspended_unstored() -> Cluster {
     let mut cluster = rolling(4, 1, 1, "");
@@ -644,41 +483,11 @@ fn a_group_of_nodes_that_shows_once_a_pod_is_updated_is_the_open_one() {
 }
 
 #[test]
-fn the_open_group_of_nodes_stays_once_a_pod_is_deleted() {
-    let mut cluster = rolling(6, 1, 3, ZONES);
-    cluster.play(
-        "v1 nodes n1 n1 n2 n2 - -, unready #4 #5, broken v2, image v2, until v1<=5
-         node n1 1 on -, node n0 1 on -, mended",
-    );
-    let holds = cluster.resume_all("v1");
-    let at = |group: &str| holds.iter().any(|(id, _)| id == &format!("zones.{group}@2"));
-    assert!(at("n0") && at("n2"), "{holds:?}");
-}
-
-#[test]
-fn a_group_of_nodes_whose_pods_are_lost_is_ahead_also_if_another_one_opens() {
-    let mut cluster = rolling(6, 1, 1, ZONES);
-    cluster.play(
-        "v1 nodes n1 n1 n1 n2 n2 -, broken v2, begin v2
-         lose all on n2, step
-         node n0 1 on -, mended",
-    );
-    let holds = cluster.resume_all("v1");
-    assert!(holds.iter().any(|(id, _)| id == "zones.n2@2"), "{holds:?}");
-}
-
-/// The groups of nodes get names by another label, `rack`.
-fn with_racks(racks: [(&str, &str); 2]) -> Cluster {
+fn groups_by_another_label_are_other_ones() {
     let mut cluster = held_between_groups();
-    for (node, rack) in racks {
+    for (node, rack) in [("n1", "n2"), ("n2", "n1")] {
         cluster.nodes.get_mut(node).unwrap().labels.insert("rack".into(), rack.into());
     }
-    cluster
-}
-
-#[test]
-fn groups_by_another_label_are_other_ones() {
-    let mut cluster = with_racks([("n1", "n2"), ("n2", "n1")]);
     cluster.play("points zones between rack, image v3 => held=zones.n1@3 v1=3");
     // Also in an invalid list.
     let mut cluster = held_between_groups();
@@ -690,32 +499,6 @@ fn groups_by_another_label_are_other_ones() {
         "points zones between rack; four after 4; five after 3
          points zones between rack; four after 4; five after 5 => held=zones.n2",
     );
-}
-
-#[test]
-fn a_pod_whose_node_is_gone_can_get_behind_a_place() {
-    let mut cluster = rolling(3, 1, 0, GATE);
-    cluster.place("v1", &["n0", "n0", "n1"]);
-    let gone = cluster.nodes.remove("n1").unwrap();
-    cluster.play("unready #2, begin v2");
-    cluster.nodes.insert("n1".into(), gone);
-    cluster.play("settle => held=gate");
-}
-
-#[test]
-fn a_revision_without_an_available_pod_ends_no_group_of_nodes() {
-    let mut cluster = recreate(4, ZONES);
-    cluster.play("v1 nodes n1 n1 n2 n2, broken v2, image v2");
-    assert_eq!(cluster.resume_all("v1").len(), 1);
-    cluster.play("v2 nodes n0 n0 n2 n2, image v3 => held=zones.n0@3 v2=4");
-}
-
-#[test]
-fn no_replicas_for_a_while_add_no_pause_before_the_first_group_of_nodes() {
-    let mut cluster = held_between_groups();
-    cluster.play("scale 0\n image v3, scale 6");
-    let holds = cluster.resume_all("v3");
-    assert!(holds.iter().all(|(_, updated)| *updated > 0), "{holds:?}");
 }
 
 #[test]
@@ -734,84 +517,25 @@ fn a_share_that_is_paused_is_that_of_the_pods_that_are_there() {
 }
 
 #[test]
-fn a_correction_keeps_the_number_of_a_place_while_some_of_its_pods_are_missing() {
-    let mut cluster = rolling(5, 1, 1, "gate before priority 0");
-    cluster.play("priorities 1 0 0 0 0, unready #4, broken v2, begin v2");
-    let last = cluster.pods.iter().position(|pod| !pod.facts.ready && pod.facts.priority == Some(0)).unwrap();
-    cluster.pods.remove(last);
-    cluster.play("image v3 => held=gate@3 v3=1");
-}
-
-/// Gives each pod that was made since a node by its image.
-fn place_new(cluster: &mut Cluster, known: &[String], node: impl Fn(&str) -> &'static str) {
-    for at in 0..cluster.pods.len() {
-        if !known.contains(&cluster.pods[at].name) {
-            let node = node(&cluster.image(&cluster.pods[at]));
-            cluster.pods[at].facts.node = Some(node.into());
-        }
-    }
-}
-
-fn names(cluster: &Cluster) -> Vec<String> {
-    cluster.pods.iter().map(|pod| pod.name.clone()).collect()
-}
-
-#[test]
 fn pods_that_are_made_when_a_rollout_begins_can_be_of_the_first_group_of_nodes() {
     let mut cluster = rolling(6, 1, 0, ZONES);
     cluster.place("v1", &["n1", "n1", "n1", "n2", "n0", "n0"]);
-    let known = names(&cluster);
+    let known: Vec<_> = cluster.pods.iter().map(|pod| pod.name.clone()).collect();
     cluster.pods.truncate(4);
     cluster.set_image("v2");
     for _ in 0..100 {
         cluster.step();
-        place_new(&mut cluster, &known, |image| if image == "v1" { "n0" } else { "n2" });
+        for at in 0..cluster.pods.len() {
+            if !known.contains(&cluster.pods[at].name) {
+                let node = if cluster.image(&cluster.pods[at]) == "v1" { "n0" } else { "n2" };
+                cluster.pods[at].facts.node = Some(node.into());
+            }
+        }
         cluster.tick(1);
     }
     cluster.settle();
     let holds = cluster.resume_all("v2");
     assert_eq!(holds.first().map(|(id, _)| id.as_str()), Some("zones.n1@2"), "{holds:?}");
-}
-
-#[test]
-fn a_pod_of_a_scale_up_does_not_hide_that_one_of_the_open_group_is_missing() {
-    let mut cluster = rolling(3, 1, 0, ZONES);
-    cluster.play("v1 nodes n0 n1 n2, broken v2, begin v2");
-    let known = names(&cluster);
-    cluster.play("scale 6, until v1>3\n lose 1 v1 on n0, unseen");
-    place_new(&mut cluster, &known, |_| "n2");
-    cluster.play("mended, settle");
-    let holds = cluster.resume_all("v2");
-    assert_eq!(holds.first().map(|(id, _)| id.as_str()), Some("zones.n1@2"), "{holds:?}");
-}
-
-#[test]
-fn a_late_resume_passes_no_point_of_another_template_however_many_were_set_while_paused() {
-    let mut cluster = rolling(4, 1, 1, "gate before priority 1000");
-    cluster.play("pause, unseen");
-    for number in 2..=40 {
-        cluster.play(&format!("image v{number}"));
-    }
-    let id = cluster.status().hold.unwrap().id;
-    cluster.play("image other").play(&format!("resume {id}")).play("unpause => held=gate");
-    assert_eq!(cluster.of_image("other"), 0);
-}
-
-#[test]
-fn a_pause_counts_while_templates_cannot_be_compared() {
-    let mut cluster = rolling(10, 1, 1, "");
-    cluster.play(
-        "compares, image v2, until v2>2 ticking
-         silent, pause, image v3, unseen",
-    );
-    for _ in 0..4 {
-        cluster.play("lose 1 v1, unseen");
-        for _ in 0..10 {
-            cluster.step();
-            cluster.tick(1);
-        }
-    }
-    cluster.play("=> v2=3 v3=0");
 }
 
 /// Four pods of a first release that does not get ready, and a canary of v2, which the next template
@@ -831,4 +555,38 @@ fn no_rejected_release_takes_the_place_of_a_set_that_somebody_deleted() {
         cluster.forged = true;
         cluster.play(&format!("image {image}, scale 20 => v2<=1"));
     }
+}
+
+#[test]
+fn a_pod_of_a_scale_up_does_not_hide_that_one_of_the_open_group_is_missing() {
+    let mut cluster = rolling(3, 1, 0, ZONES);
+    cluster.play("v1 nodes n0 n1 n2, broken v2, begin v2");
+    let known: Vec<_> = cluster.pods.iter().map(|pod| pod.name.clone()).collect();
+    cluster.play("scale 6, until v1>3\n lose 1 v1 on n0, unseen");
+    for pod in cluster.pods.iter_mut().filter(|pod| !known.contains(&pod.name)) {
+        pod.facts.node = Some("n2".into());
+    }
+    cluster.play("mended, settle");
+    let holds = cluster.resume_all("v2");
+    assert_eq!(holds.first().map(|(id, _)| id.as_str()), Some("zones.n1@2"), "{holds:?}");
+}
+
+#[test]
+fn a_late_resume_passes_no_point_of_another_template_however_many_were_set_while_paused() {
+    let mut cluster = rolling(4, 1, 1, "gate before priority 1000");
+    cluster.play("pause, unseen");
+    for number in 2..=40 {
+        cluster.play(&format!("image v{number}"));
+    }
+    let id = cluster.status().hold.unwrap().id;
+    cluster.play("image other").play(&format!("resume {id}")).play("unpause => held=gate");
+    assert_eq!(cluster.of_image("other"), 0);
+}
+
+#[test]
+fn a_revision_without_an_available_pod_ends_no_group_of_nodes() {
+    let mut cluster = recreate(4, ZONES);
+    cluster.play("v1 nodes n1 n1 n2 n2, broken v2, image v2");
+    assert_eq!(cluster.resume_all("v1").len(), 1);
+    cluster.play("v2 nodes n0 n0 n2 n2, image v3 => held=zones.n0@3 v2=4");
 }

@@ -3,7 +3,6 @@
 
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::condition;
-use serde_json::json;
 
 use crate::model::Cluster;
 use crate::play::{histories, rolling};
@@ -11,15 +10,12 @@ use crate::play::{histories, rolling};
 /// Ten pods with `maxUnavailable: 0`, the third one with a pause point, one of them unready.
 fn blocked(side: &str, unready: usize, mode: &str) -> Cluster {
     let mut cluster = rolling(10, 1, 0, "");
-    cluster.edit(|spec| {
-        spec.deletion_order = Some(serde_json::from_value(json!({"unavailablePods": mode})).unwrap());
-    });
-    cluster.play(&format!("priorities 9 8 7, mark {side} #2, unready #{unready}, image v2"));
+    cluster.play(&format!("{mode}, priorities 9 8 7, mark {side} #2, unready #{unready}, image v2"));
     cluster
 }
 
 fn before() -> Cluster {
-    blocked("before", 9, "WhenBlocked")
+    blocked("before", 9, "unseen")
 }
 
 fn is_reported(cluster: &Cluster) -> bool {
@@ -69,12 +65,9 @@ fn a_quota_blocks_at_no_pause_point() {
 
 #[test]
 fn a_blocked_rollout_reports_it_after_a_minute_and_is_not_held() {
-    for (side, mode, unready) in [
-        ("before", "WhenBlocked", 9),
-        ("before", "InOrder", 9),
-        ("before", "WhenBlocked", 2),
-        ("after", "WhenBlocked", 9),
-    ] {
+    for (side, mode, unready) in
+        [("before", "unseen", 9), ("before", "in-order", 9), ("before", "unseen", 2), ("after", "unseen", 9)]
+    {
         let mut cluster = blocked(side, unready, mode);
         wait_out_the_grace_time(&mut cluster);
         assert!(is_reported(&cluster));

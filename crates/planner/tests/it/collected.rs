@@ -1,15 +1,21 @@
 //! Terminating sets: the garbage collector decides about their pods.
 
 use crate::model::Cluster;
-use crate::play::{recreate, rolling};
+use crate::play::{histories, recreate, rolling};
 
 /// The garbage collector begins to release the pods of the current set, which another one replaces.
 fn collected() -> [Cluster; 2] {
     [recreate(4, ""), rolling(4, 0, 1, "")].map(|mut cluster| {
-        cluster.sets[0].terminating = true;
-        cluster.play("rest => sets=2 active=4 deleted=0 revision=1");
+        cluster.play("collect v1, rest => sets=2 active=4 deleted=0 revision=1");
         cluster
     })
+}
+
+histories! {
+    scaling_deletes_no_pod_of_a_set_that_is_being_deleted:
+        rolling(4, 1, 0, "") => "
+            collect v1, scale 1, rest
+            scale 0, rest => deleted=0";
 }
 
 #[test]
@@ -38,18 +44,9 @@ fn a_lost_pod_is_replaced_in_the_new_set() {
 }
 
 #[test]
-fn scaling_deletes_no_pod_of_a_set_that_is_being_deleted() {
-    let mut cluster = rolling(4, 1, 0, "");
-    cluster.sets[0].terminating = true;
-    cluster.play("scale 1, rest\n scale 0, rest => deleted=0");
-}
-
-#[test]
 fn a_rollout_skips_old_pods_that_are_being_released() {
     let mut cluster = rolling(4, 1, 1, "");
-    cluster.play("priorities 9, mark before #0, image v2 => held=mark");
-    cluster.sets[0].terminating = true;
-    cluster.play("resume, unseen");
+    cluster.play("priorities 9, mark before #0, image v2 => held=mark\n collect v1, resume, unseen");
     for _ in 0..20 {
         cluster.rest();
         cluster.now += jiff::SignedDuration::from_secs(1);

@@ -21,10 +21,6 @@ histories! {
         rolling(4, 1, 1, "canary after 1") => "
             broken v2, image v2 => free v1=3 v2=1
             mended, ready all => held=canary@2 v1=3 v2=1";
-    a_timed_point_goes_on_by_itself:
-        rolling(4, 1, 1, "canary after 1 for 30s") => "
-            image v2 => held=canary@2
-            wait 31, settle => complete";
     a_point_before_a_priority_pauses_before_the_first_pod_of_that_priority_or_a_lower_one:
         rolling(6, 1, 1, "leaders before priority 1") =>
             "priorities 5 5 3 1 0 -2, image v2 => held=leaders@2 v1=3 v2=3";
@@ -34,16 +30,6 @@ histories! {
             resume => held=low@2 v1=2 v2=2
             resume => held=mark v1=2 v2=2
             resume => complete";
-    all_points_are_passed_by_one_request:
-        rolling(8, 1, 1, TWO) => "image v2\n resume all => complete PausePointReached=1";
-    a_late_resume_passes_only_the_point_that_it_names:
-        rolling(8, 1, 1, TWO) => "
-            image v2
-            resume => held=half@2
-            resume canary@2 => held=half@2 v1=4 v2=4
-            resume half@1 => held=half@2 v1=4 v2=4
-            resume half => held=half@2 v1=4 v2=4
-            resume half@3 => held=half@2 v1=4 v2=4";
     a_percentage_follows_the_replicas_while_it_is_ahead_and_in_a_hold:
         rolling(10, 1, 1, "canary after 1; quarter after 25%") => "
             image v2
@@ -60,12 +46,6 @@ histories! {
             priorities 0 0 0 0 0 0 0 0 -1 -1, image v2, until v2>3 ticking
             scale 2 => held=half@2 v1=1 v2=1
             resume => held=low@2 v1=1 v2=1";
-    a_rollout_scaled_to_zero_is_suspended_and_goes_on_where_it_was:
-        rolling(10, 1, 1, TWO) => "
-            image v2
-            resume, until v2>2 ticking
-            scale 0 => active=0 free incomplete
-            scale 10 => held=half@2 v1=5 v2=5";
     removing_the_held_point_ends_the_hold_and_editing_it_does_not:
         rolling(10, 1, 1, "canary after 2") => "
             image v2
@@ -118,16 +98,6 @@ fn groups_of_nodes_go_one_after_the_other_and_the_rollout_pauses_between_them() 
          resume => held=each@2 v1=1 v2=5
          resume => complete",
     );
-}
-
-#[test]
-fn the_duration_of_a_held_point_follows_the_spec() {
-    let mut cluster = rolling(4, 1, 1, "canary after 1");
-    cluster.play("image v2");
-    assert_eq!(cluster.status().hold.unwrap().until, None);
-    cluster.play("points canary after 1 for 20s, rest");
-    assert!(cluster.status().hold.unwrap().until.is_some());
-    cluster.play("wait 30, settle => complete");
 }
 
 #[test]

@@ -51,10 +51,6 @@ histories! {
         one_fails_again_and_again() => "
             scale 8, rest => active=7
             delete #0, rest => active=7";
-    a_rollout_from_a_set_scaled_while_its_pods_failed_continues:
-        failing(rolling(4, 1, 1, ""), 120) => "
-            scale 9, rest
-            image v1 => complete";
     // The floor stands.
     replacements_of_failed_pods_are_no_progress_and_the_deadline_passes:
         failing(rolling(3, 1, 0, ""), 110) => "rest => v1=3 Progressing=ProgressDeadlineExceeded";

@@ -9,7 +9,7 @@ use ordereddeployment_planner::{Decision, DryRun, SetChange};
 use serde_json::{Value, json};
 
 use crate::model::Cluster;
-use crate::play::{histories, recreate, rolling};
+use crate::play::{histories, rolling};
 
 /// Four pods of `v3`; `v1` and `v2` were complete before.
 fn third(spec: &Value) -> Cluster {
@@ -170,33 +170,4 @@ fn sets_without_a_record_are_marked_as_the_status_says_and_can_be_gone_back_to()
     cluster.play("broken v4, image v4");
     cluster.play("abort 4");
     assert_eq!(images(&cluster), BTreeSet::from(["v3".to_owned()]));
-}
-
-#[test]
-fn a_hold_whose_number_is_forged_makes_no_updated_pod_beyond_its_point() {
-    let mut cluster = rolling(4, 1, 1, "canary after 1");
-    cluster.play("image v2");
-    let sizes = json!({hash_of(&cluster, "v1"): 0, hash_of(&cluster, "v2"): 4});
-    patch(&mut cluster, &json!({"hold": {"sizes": sizes, "declared": {"afterUpdated": "100%"}}}));
-    cluster.play("settle => v1=3 v2=1");
-}
-
-#[test]
-fn forged_sizes_start_no_updated_pod_beside_an_old_one_under_recreate() {
-    for is_held in [true, false] {
-        let mut cluster = recreate(6, "");
-        cluster.play("mark before #2, image v2");
-        let left = cluster.of_image("v1");
-        assert!((1..6).contains(&left) && cluster.status().hold.is_some());
-        let sizes = json!({hash_of(&cluster, "v1"): left, hash_of(&cluster, "v2"): 6 - left});
-        let suspended = json!({"replicas": 6, "sizes": sizes});
-        let forged = if is_held {
-            json!({"hold": {"sizes": sizes}})
-        } else {
-            json!({"hold": null, "rollout": {"suspended": suspended}})
-        };
-        patch(&mut cluster, &forged);
-        cluster.settle();
-        assert!(cluster.of_image("v1") == 0 || cluster.of_image("v2") == 0, "{is_held}");
-    }
 }

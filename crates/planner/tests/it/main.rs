@@ -20,7 +20,6 @@ mod random;
 mod replica_sets;
 mod reports;
 mod rollouts;
-mod scaled_holds;
 mod scaling;
 mod spellings;
 mod stories;

@@ -18,6 +18,7 @@ use ordereddeployment_preview::SimulatedCluster;
 use ordereddeployment_sorter::{NodeFacts, Phase};
 use serde_json::{Value, json};
 
+#[derive(Clone)]
 pub(crate) struct Cluster {
     pub(crate) simulated: SimulatedCluster,
     /// Images that the API server refuses.

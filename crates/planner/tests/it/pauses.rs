@@ -93,18 +93,6 @@ fn a_point_holds_before_its_pod_or_once_it_is_deleted() {
 }
 
 #[test]
-fn a_resume_in_the_form_of_a_hold_that_is_not_the_hold_is_ignored() {
-    let mut cluster = before();
-    let name = cluster.marked[0].clone();
-    for wrong in [String::new(), name.clone(), format!("{name}@1")] {
-        cluster.request_resume(&wrong);
-        cluster.play("settle => held");
-        assert_eq!(cluster.status().resume_requested, None);
-    }
-    cluster.play("=> ResumeIgnored=3");
-}
-
-#[test]
 fn a_late_resume_never_skips_another_point() {
     let mut cluster = before();
     let first = hold(&cluster).id;

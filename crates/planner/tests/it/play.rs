@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{
-    DeclaredPausePoint, OrderedDeploymentSpec, PausePoint, ProgressDeadlineAction, Strategy, template_hash,
+    DeclaredPausePoint, OrderedDeploymentSpec, PausePoint, PodReplacementPolicy, ProgressDeadlineAction,
+    Strategy, UnavailablePods, template_hash,
 };
 use ordereddeployment_planner::{Failed, Malformed, Pod, Point, whole_seconds};
 use serde_json::{Value, json};
@@ -87,9 +88,7 @@ impl Cluster {
             let (deeds, facts) = line.split_once("=>").unwrap_or((line, ""));
             let deeds: Vec<&str> = deeds.split(',').map(str::trim).filter(|deed| !deed.is_empty()).collect();
             for deed in &deeds {
-                let words: Vec<&str> = deed.split(' ').collect();
-                let known = self.edits(&words) || self.requests(&words) || self.happens(&words);
-                assert!(known || self.goes_on(&words), "{line}: no deed: {deed}");
+                assert!(self.deed(deed), "{line}: no deed: {deed}");
             }
             if deeds.last().is_some_and(|deed| !PACE.contains(&deed.split(' ').next().unwrap())) {
                 self.settle();
@@ -99,6 +98,12 @@ impl Cluster {
             }
         }
         self
+    }
+
+    /// Carries out a deed. Whether there is such a deed.
+    pub(crate) fn deed(&mut self, deed: &str) -> bool {
+        let words: Vec<&str> = deed.split(' ').collect();
+        self.edits(&words) || self.requests(&words) || self.happens(&words) || self.goes_on(&words)
     }
 
     /// A user changes the spec.
@@ -135,6 +140,17 @@ impl Cluster {
                     }
                 })
             }
+            ["in-order"] => Box::new(|spec| {
+                let order = spec.deletion_order.get_or_insert_default();
+                order.unavailable_pods = UnavailablePods::InOrder;
+            }),
+            ["min-ready", seconds] => {
+                let seconds = seconds.parse().unwrap();
+                Box::new(move |spec| spec.min_ready_seconds = seconds)
+            }
+            ["await-ends"] => Box::new(|spec| {
+                spec.pod_replacement_policy = PodReplacementPolicy::TerminationComplete;
+            }),
             ["recreate"] => with_strategy(&json!({"type": "Recreate"})),
             ["bounds", surge, unavailable] => {
                 let [surge, unavailable] = [surge, unavailable].map(amount);
@@ -178,9 +194,13 @@ impl Cluster {
             ["quota", pods] => self.quota = optional(pods),
             ["breaks", after] => self.breaks_after = optional(after),
             ["delete", "set", image] => {
-                let mut sets = self.sets.iter();
-                let at = sets.position(|set| !set.terminating && self.image_of(set) == image).unwrap();
+                let at = self.set_of(image);
                 self.delete_set(at);
+            }
+            // The garbage collector begins to release its pods.
+            ["collect", image] => {
+                let at = self.set_of(image);
+                self.sets[at].terminating = true;
             }
             ["lose", "status"] => {
                 self.forged = true;
@@ -260,6 +280,12 @@ impl Cluster {
             _ => return false,
         }
         true
+    }
+
+    /// The set with that image that is not being deleted.
+    pub(crate) fn set_of(&self, image: &str) -> usize {
+        let mut sets = self.sets.iter();
+        sets.position(|set| !set.terminating && self.image_of(set) == image).unwrap()
     }
 
     fn until(&mut self, fact: &str, seconds: i64) {

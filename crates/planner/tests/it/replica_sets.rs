@@ -2,118 +2,87 @@
 //! sizes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
+use ordereddeployment_api::PausePoint;
 use ordereddeployment_api::names::annotation;
-use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint};
 use ordereddeployment_planner::{
     Act, Decision, Failure, FailureKind, Pod, Point, Read, Set, Snapshot, decide_sets, is_of, pauses,
 };
-use ordereddeployment_preview::SimulatedCluster;
-use ordereddeployment_sorter::{NodeFacts, Phase};
+use ordereddeployment_sorter::Phase;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::model;
 use crate::play::{histories, points_of};
 
+/// The cluster of the other tests, where each decision is one about ReplicaSets.
+#[derive(Clone)]
 struct Cluster {
-    simulated: SimulatedCluster,
-    /// Names of the deleted pods, in order.
-    deleted: Vec<String>,
+    model: model::Cluster,
     held_back: BTreeMap<Arc<str>, String>,
     live: bool,
-    /// The name of the pod that got a pause point last.
-    marked: String,
+}
+
+impl Deref for Cluster {
+    type Target = model::Cluster;
+
+    fn deref(&self) -> &model::Cluster {
+        &self.model
+    }
+}
+
+impl DerefMut for Cluster {
+    fn deref_mut(&mut self) -> &mut model::Cluster {
+        &mut self.model
+    }
 }
 
 impl Cluster {
     /// A Deployment of the template `v1`, with its ReplicaSet and that many ready pods, named `web-v1-0001`
     /// and so on.
     fn new(replicas: i32, strategy: &Value) -> Self {
-        let object = json!({
-            "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
-            "metadata": {"name": "web", "namespace": "default", "uid": "d", "generation": 1},
-            "spec": {
-                "replicas": replicas, "strategy": strategy,
-                "selector": {"matchLabels": {"app": "web"}},
-                "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web",
-                "image": "v1"}]}},
-            },
-        });
-        let now = Timestamp::from_second(1_700_000_000).unwrap();
-        let nodes = ["n0", "n1"].map(|name| {
-            let labels = [("pool".to_owned(), name.to_owned())].into();
-            (name.into(), NodeFacts { labels, ..NodeFacts::default() })
-        });
-        let simulated = SimulatedCluster {
-            nodes: nodes.into(),
-            ..SimulatedCluster::new(serde_json::from_value(object).unwrap(), now)
-        };
-        let mut cluster = Self::of(simulated);
+        let model = model::Cluster::new(&json!({"replicas": replicas, "strategy": strategy}));
+        let mut cluster = Self { model, held_back: BTreeMap::new(), live: true };
         cluster.roll_out("v1");
-        cluster.size("web-v1", replicas);
-        cluster.rest();
+        cluster.play(&format!("size v1 {replicas}"));
         cluster
     }
 
-    /// This cluster, of which nothing is known.
-    fn of(simulated: SimulatedCluster) -> Self {
-        let (deleted, held_back) = (Vec::new(), BTreeMap::new());
-        Self { simulated, deleted, held_back, live: true, marked: String::new() }
-    }
-
-    fn copy(&self) -> Self {
-        Self { marked: self.marked.clone(), ..Self::of(self.simulated.clone()) }
-    }
-
-    /// A user changes the template.
-    fn set_template(&mut self, image: &str) {
-        self.simulated.edit(|spec| {
-            spec.template.edit(|template| template["spec"]["containers"][0]["image"] = json!(image));
-        });
-    }
-
-    /// The same, and the Deployment controller creates its ReplicaSet.
+    /// A user changes the template, and the Deployment controller creates its ReplicaSet.
     fn roll_out(&mut self, image: &str) {
-        self.set_template(image);
+        self.set_image(image);
         let name = format!("web-{image}");
-        if self.simulated.sets.iter().any(|set| set.name == name) {
+        if self.sets.iter().any(|set| set.name == name) {
             return;
         }
-        let revision = i64::try_from(self.simulated.sets.len()).unwrap() + 1;
-        self.simulated.sets.push(Set {
+        let set = Set {
             uid: format!("uid-of-{name}").into(),
             hash: name.clone(),
             name,
-            revision,
-            created: Some(self.simulated.now),
+            revision: i64::try_from(self.sets.len()).unwrap() + 1,
+            created: Some(self.now),
             replicas: 0,
             min_ready_seconds: 0,
-            template: self.simulated.deployment.spec.template.without_hash(),
+            template: self.deployment.spec.template.without_hash(),
             equal_templates: Vec::new(),
             served: Some(0),
-            desired_replicas: Some(self.simulated.deployment.spec.replicas),
+            desired_replicas: Some(self.deployment.spec.replicas),
             terminating: false,
-        });
+        };
+        self.sets.push(set);
     }
 
-    fn set(&mut self, name: &str) -> &mut Set {
-        self.simulated.sets.iter_mut().find(|set| set.name == name).unwrap()
-    }
-
-    fn size(&mut self, name: &str, replicas: i32) {
-        self.set(name).replicas = replicas;
+    fn set(&mut self, image: &str) -> &mut Set {
+        let name = format!("web-{image}");
+        self.sets.iter_mut().find(|set| set.name == name).unwrap()
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot { live: self.live, nodes: self.nodes(), ..self.simulated.observed() }
-    }
-
-    fn nodes(&self) -> ordereddeployment_sorter::Nodes {
-        let nodes = self.simulated.nodes.iter();
-        nodes.map(|(name, node)| (Arc::clone(name), Some(node.clone()))).collect()
+        let nodes = self.nodes.iter().map(|(name, node)| (Arc::clone(name), Some(node.clone()))).collect();
+        Snapshot { live: self.live, nodes, ..self.observed() }
     }
 
     /// Applies one decision. Deleted pods are gone and created pods ready at once. Returns whether anything
@@ -126,30 +95,26 @@ impl Cluster {
             }
             Decision::Read(read) => panic!("{read:?}"),
             Decision::Record(record) => {
-                self.store(&record.status);
+                if let Some(paused) = pauses(&self.status(), &record.status) {
+                    self.deployment.spec.paused = paused;
+                }
+                assert!(self.store(&record.status), "a record changes nothing: {:?}", record.status);
                 true
             }
             Decision::Act(act) => self.act(&act),
         }
     }
 
-    fn store(&mut self, status: &OrderedDeploymentStatus) {
-        let before = self.simulated.deployment.stored_status().clone();
-        if let Some(paused) = pauses(&before, status) {
-            self.simulated.deployment.spec.paused = paused;
-        }
-        assert!(self.simulated.store(status), "a record changes nothing: {status:?}");
-    }
-
     fn act(&mut self, act: &Act) -> bool {
         self.held_back.clone_from(&act.held_back);
-        for target in act.deletes.iter().flat_map(|group| &group.targets) {
-            self.deleted.push(target.name().to_owned());
+        for group in &act.deletes {
+            let names = group.targets.iter().map(|target| (target.name().to_owned(), group.purpose));
+            self.deleted.extend(names);
         }
         let done = self.simulated.carry_out(act, |_, _| Ok(()));
-        self.simulated.pods.retain(|pod| !pod.terminating);
-        let now = self.simulated.now;
-        for (at, pod) in self.simulated.pods.iter_mut().enumerate().filter(|(_, pod)| !pod.facts.ready) {
+        self.pods.retain(|pod| !pod.terminating);
+        let now = self.now;
+        for (at, pod) in self.pods.iter_mut().enumerate().filter(|(_, pod)| !pod.facts.ready) {
             pod.facts.ready = true;
             pod.facts.ready_since = Some(now);
             pod.facts.phase = Phase::Running;
@@ -161,7 +126,7 @@ impl Cluster {
     /// Decides until nothing is left to do.
     fn rest(&mut self) {
         for _ in 0..1000 {
-            self.simulated.now += SignedDuration::from_secs(1);
+            self.now += SignedDuration::from_secs(1);
             if !self.step() {
                 return;
             }
@@ -169,47 +134,81 @@ impl Cluster {
         panic!("the decisions do not end");
     }
 
-    fn pod(&mut self, place: usize) -> &mut Pod {
-        self.simulated.pods.get_mut(place).unwrap()
+    /// The pods of that image.
+    fn names(&self, image: &str) -> Vec<String> {
+        self.active().filter(|pod| self.image(pod) == image).map(|pod| pod.name.clone()).collect()
     }
 
-    fn names(&self, set: &str) -> Vec<String> {
-        let pods = self.simulated.pods.iter().filter(|pod| pod.name.starts_with(&format!("{set}-")));
-        pods.map(|pod| pod.name.clone()).collect()
+    /// The deleted pods, in order.
+    fn gone(&self) -> Vec<String> {
+        self.deleted.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    fn count(&self, set: &str) -> usize {
-        self.names(set).len()
+    /// The pod that got a pause point last.
+    fn marked(&self) -> String {
+        self.marked.last().unwrap().clone()
     }
 
-    /// Descending priorities in the order of creation.
-    fn prioritize(&mut self) {
-        for (place, pod) in self.simulated.pods.iter_mut().enumerate() {
-            pod.facts.priority = Some(100 - i32::try_from(place).unwrap());
-        }
-    }
-
-    fn hold(&self) -> Option<(String, PausePoint)> {
-        let hold = self.simulated.deployment.stored_status().hold.as_ref()?;
-        Some((hold.pod.clone(), hold.point))
-    }
-
-    fn is_paused(&self) -> bool {
-        self.simulated.deployment.spec.paused
-    }
-
-    fn resume(&mut self) {
-        self.simulated.edit(|spec| spec.paused = false);
-    }
-
-    /// The Deployment controller after a change of `replicas`, for these sizes.
+    /// The Deployment controller after a change of `replicas`, for these sizes of its sets.
     fn scale(&mut self, replicas: i32, sizes: &[(&str, i32)]) {
-        self.simulated.edit(|spec| spec.replicas = replicas);
-        for (name, size) in sizes {
-            let set = self.set(name);
-            set.replicas = *size;
-            set.desired_replicas = Some(replicas);
+        self.edit(|spec| spec.replicas = replicas);
+        for (image, size) in sizes {
+            let set = self.set(image);
+            (set.replicas, set.desired_replicas) = (*size, Some(replicas));
         }
+    }
+
+    /// Plays a history, with the lines and the pods of `play.rs`. `size v1 6` is the Deployment controller's,
+    /// and `scale 5 v1 3` is after a change of `replicas`; `image v2` makes a set, and `template v2` does
+    /// not.
+    #[track_caller]
+    fn play(&mut self, history: &str) -> &mut Self {
+        for line in history.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (deeds, facts) = line.split_once("=>").unwrap_or((line, ""));
+            let deeds: Vec<&str> = deeds.split(',').map(str::trim).filter(|deed| !deed.is_empty()).collect();
+            for deed in &deeds {
+                self.deed(deed);
+            }
+            if deeds.last().is_some_and(|deed| !["step", "unseen"].contains(deed)) {
+                self.rest();
+            }
+            for fact in facts.split_whitespace() {
+                assert!(self.is(fact), "{line}: it is not {fact}: {:?} {:?}", self.gone(), self.status());
+            }
+        }
+        self
+    }
+
+    fn deed(&mut self, deed: &str) {
+        match *deed.split(' ').collect::<Vec<_>>() {
+            ["size", image, size] => self.set(image).replicas = size.parse().unwrap(),
+            ["scale", replicas, ref sizes @ ..] => {
+                let sizes = sizes.chunks(2).map(|pair| (pair[0], pair[1].parse().unwrap()));
+                self.scale(replicas.parse().unwrap(), &sizes.collect::<Vec<_>>());
+            }
+            ["image", image] => self.roll_out(image),
+            ["template", image] => self.set_image(image),
+            ["resume"] => self.edit(|spec| spec.paused = false),
+            ["lose", "last"] => _ = self.pods.pop(),
+            ["step"] => _ = self.step(),
+            ["rest"] => {}
+            _ => assert!(self.model.deed(deed), "no deed: {deed}"),
+        }
+    }
+
+    fn is(&self, fact: &str) -> bool {
+        let at = |side| self.status().hold.is_some_and(|hold| hold.point == side);
+        match fact {
+            "paused" => self.deployment.spec.paused,
+            "unpaused" => !self.deployment.spec.paused,
+            "held=before" => self.model.is("held=mark") && at(PausePoint::Before),
+            "held=after" => self.model.is("held=mark") && at(PausePoint::After),
+            fact => self.model.is(fact),
+        }
+    }
+
+    fn message(&self) -> &str {
+        self.held_back.values().next().unwrap()
     }
 }
 
@@ -220,7 +219,7 @@ fn rolling() -> Value {
 /// Pods with descending priorities.
 fn prioritized(replicas: i32, strategy: &Value) -> Cluster {
     let mut cluster = Cluster::new(replicas, strategy);
-    cluster.prioritize();
+    cluster.prioritize(&(0..replicas).map(|place| 100 - place).collect::<Vec<_>>());
     cluster
 }
 
@@ -235,94 +234,7 @@ fn rollout() -> Cluster {
     cluster
 }
 
-impl Cluster {
-    /// Plays a history, with the lines and the pods of `play.rs`. `size v1 6` is the Deployment controller's,
-    /// and `scale 5 v1 3` is after a change of `replicas`; `image v2` makes a set, and `template v2` does
-    /// not.
-    #[track_caller]
-    fn play(&mut self, history: &str) -> &mut Self {
-        for line in history.lines().map(str::trim).filter(|line| !line.is_empty()) {
-            let (deeds, facts) = line.split_once("=>").unwrap_or((line, ""));
-            let deeds: Vec<&str> = deeds.split(',').map(str::trim).filter(|deed| !deed.is_empty()).collect();
-            for deed in &deeds {
-                self.deed(&deed.split(' ').collect::<Vec<_>>());
-            }
-            if deeds.last().is_some_and(|deed| !["step", "unseen"].contains(deed)) {
-                self.rest();
-            }
-            for fact in facts.split_whitespace() {
-                let status = self.simulated.deployment.stored_status();
-                let (v1, v2) = (self.count("web-v1"), self.count("web-v2"));
-                assert!(self.is(fact), "{line}: it is not {fact}: v1={v1} v2={v2} {status:?}");
-            }
-        }
-        self
-    }
-
-    fn deed(&mut self, words: &[&str]) {
-        let at = |place: &str| place.trim_start_matches('#').parse::<usize>().unwrap();
-        match *words {
-            ["size", set, size] => self.size(&format!("web-{set}"), size.parse().unwrap()),
-            ["scale", replicas, ref sizes @ ..] => {
-                let sizes: Vec<_> =
-                    sizes.chunks(2).map(|pair| (format!("web-{}", pair[0]), pair[1])).collect();
-                let sizes: Vec<_> =
-                    sizes.iter().map(|(name, size)| (name.as_str(), size.parse().unwrap())).collect();
-                self.scale(replicas.parse().unwrap(), &sizes);
-            }
-            ["image", image] => self.roll_out(image),
-            ["template", image] => self.set_template(image),
-            ["mark", side, place, ref duration @ ..] => {
-                let side = if side == "after" { PausePoint::After } else { PausePoint::Before };
-                let seconds = duration.last().map(|seconds| Duration::from_secs(seconds.parse().unwrap()));
-                self.pod(at(place)).point = Point::At { side, duration: Ok(seconds) };
-                self.marked = self.pod(at(place)).name.clone();
-            }
-            ["wait", seconds] => {
-                self.simulated.now += SignedDuration::from_secs(seconds.parse().unwrap());
-            }
-            ["priority", priority, place] => {
-                self.pod(at(place)).facts.priority = Some(priority.parse().unwrap());
-            }
-            ["unmark", place] => self.pod(at(place)).point = Point::None,
-            ["unready", place] => self.pod(at(place)).facts.ready = false,
-            ["pause"] => self.simulated.edit(|spec| spec.paused = true),
-            ["resume"] => self.resume(),
-            ["lose", "marked"] => self.simulated.pods.retain(|pod| pod.name != self.marked),
-            ["lose", "last"] => _ = self.simulated.pods.pop(),
-            ["lose", place] if place.starts_with('#') => _ = self.simulated.pods.remove(at(place)),
-            ["lose", set] => self.simulated.pods.retain(|pod| !pod.name.starts_with(&format!("web-{set}-"))),
-            ["step"] => _ = self.step(),
-            ["rest" | "unseen"] => {}
-            _ => panic!("no deed: {words:?}"),
-        }
-    }
-
-    fn is(&self, fact: &str) -> bool {
-        match fact.split_once('=') {
-            None if fact == "free" => self.hold().is_none(),
-            None if fact == "paused" => self.is_paused(),
-            None if fact == "unpaused" => !self.is_paused(),
-            Some(("held", side)) => {
-                let side = if side == "after" { PausePoint::After } else { PausePoint::Before };
-                self.hold() == Some((self.marked.clone(), side))
-            }
-            Some(("deleted", number)) => self.deleted.len() == number.parse::<usize>().unwrap(),
-            Some((set, number)) => self.count(&format!("web-{set}")) == number.parse::<usize>().unwrap(),
-            None => panic!("no fact: {fact}"),
-        }
-    }
-
-    fn message(&self) -> &str {
-        self.held_back.values().next().unwrap()
-    }
-}
-
 histories! {
-    pods_are_created_when_the_deletes_of_other_sets_have_made_room:
-        rollout() => "
-            size v1 6, size v2 5, step => v1=6 v2=1
-            step => v1=6 v2=5";
     // The Deployment controller fills the paused Deployment up; deleted pods do not come back, but a user
     // scales it up. It has not made the set smaller again when the hold ends.
     under_recreate_a_pause_point_holds_before_the_new_set_exists:
@@ -383,16 +295,10 @@ histories! {
     // Nothing is created for a set that is being deleted.
     scaling_down_with_a_new_template_whose_set_does_not_exist_yet_pauses_nothing:
         prioritized(4, &rolling()) => "mark before #0, template v9, scale 2 v1 2 => v1=2 free";
-}
-
-#[test]
-fn a_set_gets_the_pods_that_it_misses_and_loses_the_first_of_the_order() {
-    let mut cluster = Cluster::new(4, &rolling());
-    let chosen = cluster.pod(2).name.clone();
-    cluster.pod(2).facts.priority = Some(7);
-    cluster.play("size v1 3");
-    assert_eq!(cluster.deleted, [chosen]);
-    cluster.play("size v1 6 => v1=6");
+    pods_are_created_when_the_deletes_of_other_sets_have_made_room:
+        rollout() => "
+            size v1 6, size v2 5, step => v1=6 v2=1
+            step => v1=6 v2=5";
 }
 
 /// The decision when a request of that kind was refused.
@@ -412,23 +318,6 @@ fn a_delete_that_is_refused_keeps_no_pod_of_another_set_away() {
 }
 
 #[test]
-fn ranks_count_the_pods_of_all_sets_of_the_owner() {
-    let mut cluster = Cluster::new(2, &rolling());
-    cluster.roll_out("v2");
-    cluster.size("web-v2", 1);
-    cluster.rest();
-    let since = cluster.pod(0).facts.ready_since;
-    for (place, node) in [(0, "n0"), (1, "n1"), (2, "n1")] {
-        let facts = &mut cluster.pod(place).facts;
-        (facts.node, facts.ready_since, facts.created) = (Some(node.into()), since, since);
-    }
-    let on_the_full_node = cluster.pod(1).name.clone();
-    cluster.size("web-v1", 1);
-    cluster.rest();
-    assert_eq!(cluster.deleted, [on_the_full_node]);
-}
-
-#[test]
 fn a_set_without_an_owner_has_no_ranks() {
     let goes = |change: fn(&mut Cluster)| {
         let mut cluster = Cluster::new(3, &rolling());
@@ -439,18 +328,18 @@ fn a_set_without_an_owner_has_no_ranks() {
             facts.restarts = i32::from(place == 0);
         }
         change(&mut cluster);
-        let deployment = &mut cluster.simulated.deployment;
+        let deployment = &mut cluster.deployment;
         deployment.metadata.uid = Some("uid-of-web-v1".to_owned());
-        cluster.size("web-v1", 2);
+        cluster.set("v1").replicas = 2;
         let alone = cluster.pod(0).name.clone();
         cluster.rest();
-        cluster.deleted == [alone]
+        cluster.gone() == [alone]
     };
     assert!(goes(|_| ()), "the pod that was restarted");
     let owned = |cluster: &mut Cluster| {
         let owner =
             json!({"apiVersion": "x/v1", "kind": "Rollout", "name": "x", "uid": "x", "controller": true});
-        let metadata = &mut cluster.simulated.deployment.metadata;
+        let metadata = &mut cluster.deployment.metadata;
         metadata.owner_references = Some(vec![serde_json::from_value(owner).unwrap()]);
     };
     assert!(!goes(owned), "a pod on the full node");
@@ -459,26 +348,16 @@ fn a_set_without_an_owner_has_no_ranks() {
 #[test]
 fn a_pause_point_pauses_the_deployment_before_its_pod() {
     let mut cluster = rollout();
-    let first = cluster.names("web-v1");
+    let first = cluster.names("v1");
     cluster.play("mark before #2, size v2 2, size v1 6 => held=before paused");
-    assert_eq!(cluster.deleted, first[..2]);
+    assert_eq!(cluster.gone(), first[..2]);
     let message = "2 pods beyond the size of the set wait: the rollout is paused at web-v1-";
     assert!(cluster.message().starts_with(message), "{}", cluster.message());
     // What the Deployment controller had ordered goes. A passed point pauses no more.
     cluster.play("resume => free unpaused");
-    assert_eq!(cluster.deleted, first[..4]);
+    assert_eq!(cluster.gone(), first[..4]);
     assert!(cluster.held_back.is_empty());
     cluster.play("size v1 0 => v1=0");
-}
-
-#[test]
-fn after_its_pod_the_deployment_is_paused() {
-    let mut cluster = rollout();
-    let first = cluster.names("web-v1");
-    cluster.play("mark after #1, size v1 5 => held=after\n rest => held=after");
-    assert_eq!(cluster.deleted, first[..2]);
-    cluster.play("resume");
-    assert_eq!(cluster.deleted, first[..5]);
 }
 
 #[test]
@@ -489,7 +368,7 @@ fn at_the_floor_an_unavailable_old_pod_goes_before_an_available_one_of_a_higher_
         let mut cluster = prioritized(10, &json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}));
         let first = cluster.pod(gone).name.clone();
         cluster.play(marks).play(&format!("unready #7, image v2, size v1 9, {pace}"));
-        assert_eq!(cluster.deleted, [first]);
+        assert_eq!(cluster.gone(), [first]);
     }
 }
 
@@ -499,7 +378,7 @@ fn an_undo_begins_another_rollout_whatever_state_it_brings_back() {
     cluster.play("mark before #0, size v1 9\n resume, size v1 10, unseen");
     cluster.rest();
     // Undone to v1, and back to v2: kubectl restores the annotations that v2 had.
-    cluster.set("web-v2").revision = 4;
+    cluster.set("v2").revision = 4;
     cluster.play("size v1 9 => held=before");
 }
 
@@ -514,8 +393,9 @@ fn a_point_waits_for_the_revision_of_a_template_that_comes_back() {
     assert!(cluster.message().contains("is ahead"));
     // A revision that is no number is never replaced.
     for revision in [4, -1] {
-        let mut cluster = cluster.copy();
-        cluster.set("web-v2").revision = revision;
+        let mut cluster = cluster.clone();
+        cluster.deleted.clear();
+        cluster.set("v2").revision = revision;
         cluster.play("rest => held=before deleted=0");
     }
 }
@@ -529,24 +409,24 @@ fn lost_pods_are_replaced_before_a_pause_is_stored() {
     cluster.step();
     assert!(matches!(decide_sets(&cluster.snapshot()), Decision::Record(_)));
     // Creates that are refused do not keep the pause away.
-    cluster.size("web-v2", 3);
+    cluster.set("v2").replicas = 3;
     assert!(matches!(after_a_failure(&cluster, FailureKind::Create), Decision::Record(_)));
 }
 
 #[test]
 fn scaling_goes_on_while_paused_and_the_held_pod_goes_last() {
     let mut cluster = rollout();
-    let old = cluster.names("web-v1");
+    let old = cluster.names("v1");
     // 10 → 5: the Deployment controller halves the sets. Two old pods still wait, and the held pod is passed
     // over.
     cluster.play(
         "mark before #2, size v2 2, size v1 6 => v1=8 v2=2
          scale 5 v1 3 v2 1 => v1=5 v2=1",
     );
-    assert!(cluster.names("web-v1").contains(&cluster.marked));
-    assert_eq!(cluster.deleted[2..5], old[3..6]);
+    assert!(cluster.names("v1").contains(&cluster.marked()));
+    assert_eq!(cluster.gone()[2..5], old[3..6]);
     cluster.play("scale 5 v1 1 => v1=3 held=before");
-    assert!(cluster.names("web-v1").contains(&cluster.marked));
+    assert!(cluster.names("v1").contains(&cluster.marked()));
     // Growing creates nothing as long as the pods that wait are enough.
     cluster.play("scale 7 v1 3 v2 4 => v1=3 v2=4");
 }
@@ -566,26 +446,13 @@ fn a_duration_ends_the_pause_and_a_removed_annotation_too() {
 fn a_point_follows_the_edited_side_of_its_pod() {
     let mut cluster = rollout();
     cluster.play("mark before #0, size v1 9 => held=before\n scale 4 v1 3 => deleted=6");
-    assert!(!cluster.deleted.contains(&cluster.marked), "{:?}", cluster.deleted);
+    assert!(!cluster.gone().contains(&cluster.marked()), "{:?}", cluster.deleted);
     cluster.play("resume");
-    assert_eq!(cluster.deleted.last(), Some(&cluster.marked));
+    assert_eq!(cluster.gone().last(), Some(&cluster.marked()));
     // After the pod: it goes, and the rollout pauses.
     let mut cluster = rollout();
     cluster.play("mark before #0, step\n mark after #0, size v1 8 => held=after");
-    assert_eq!(cluster.deleted, [cluster.marked.clone()]);
-}
-
-#[test]
-fn an_edited_duration_changes_the_end() {
-    let mut cluster = rollout();
-    let until = |cluster: &Cluster| {
-        let hold = cluster.simulated.deployment.stored_status().hold.clone().unwrap();
-        hold.until.map(|until| until.0.duration_since(hold.since.0).as_secs())
-    };
-    cluster.play("mark before #0, size v1 9");
-    assert_eq!(until(&cluster), None);
-    cluster.play("mark before #0 for 600");
-    assert_eq!(until(&cluster), Some(600));
+    assert_eq!(cluster.gone(), [cluster.marked()]);
 }
 
 #[test]
@@ -608,14 +475,14 @@ fn declared_points_pause_before_a_priority_and_before_nodes() {
         cluster.play("image v2, size v1 5 => paused");
         assert_eq!(cluster.deleted.len(), ahead, "{point}");
         cluster.play("resume");
-        assert!(ahead < 3 || cluster.count("web-v1") == 5, "{point}");
+        assert!(ahead < 3 || cluster.of_image("v1") == 5, "{point}");
     }
 }
 
 #[test]
 fn declared_points_that_cannot_be_used_pause_the_rollout_until_they_are_corrected_or_resumed() {
     let annotate = |cluster: &mut Cluster, text: &str| {
-        let deployment = &mut cluster.simulated.deployment;
+        let deployment = &mut cluster.deployment;
         let annotations = deployment.metadata.annotations.get_or_insert_default();
         annotations.insert(annotation::PAUSE_POINTS.to_owned(), text.to_owned());
     };
@@ -623,10 +490,10 @@ fn declared_points_that_cannot_be_used_pause_the_rollout_until_they_are_correcte
         let mut resumed = rollout();
         annotate(&mut resumed, text);
         resumed.play("size v1 7 => v1=10 paused");
-        assert_eq!(resumed.simulated.deployment.stored_status().hold.as_ref().unwrap().id, "pausePoints@2");
+        assert_eq!(resumed.status().hold.unwrap().id, "pausePoints@2");
         // Care goes on: what is lost comes back, and scaling is carried out.
         resumed.play("lose last, size v1 10 => v1=10\n size v1 7, unseen");
-        let mut corrected = resumed.copy();
+        let mut corrected = resumed.clone();
         annotate(&mut corrected, "[]");
         corrected.play("rest => v1=7 free unpaused");
         resumed.play("resume => v1=7 free unpaused");
@@ -636,10 +503,10 @@ fn declared_points_that_cannot_be_used_pause_the_rollout_until_they_are_correcte
 #[test]
 fn a_deployment_that_is_being_deleted_pauses_nothing_and_keeps_its_sets() {
     let mut cluster = rollout();
-    let now = cluster.simulated.now;
-    cluster.simulated.deployment.metadata.deletion_timestamp = Some(now.into());
+    let now = cluster.now;
+    cluster.deployment.metadata.deletion_timestamp = Some(now.into());
     cluster.play("mark before #0, size v1 8 => v1=8 free\n lose last => v1=8");
-    cluster.set("web-v1").terminating = true;
+    cluster.set("v1").terminating = true;
     cluster.play("lose last => v1=7");
 }
 
@@ -721,7 +588,7 @@ proptest! {
             let words: Vec<&str> = happening.split(' ').collect();
             let has = |place: &str| {
                 let place = place.strip_prefix('#').map(|place| place.parse::<usize>().unwrap());
-                place.is_none_or(|place| place < cluster.simulated.pods.len())
+                place.is_none_or(|place| place < cluster.pods.len())
             };
             match words[..] {
                 ["step", steps] => for _ in 0..steps.parse::<usize>().unwrap() {
@@ -734,28 +601,27 @@ proptest! {
                     cluster.step();
                 },
                 ["scale", replicas, ref sizes @ ..] => {
-                    let sets: Vec<_> = cluster.simulated.sets.iter().map(|set| set.name.clone()).collect();
                     let size = |size: &str| if replicas == "0" { 0 } else { size.parse().unwrap() };
-                    let sizes: Vec<_> =
-                        sets.iter().zip(sizes).map(|(set, text)| (set.as_str(), size(text))).collect();
+                    let images = ["v1", "v2", "v3"].into_iter().take(cluster.sets.len());
+                    let sizes: Vec<_> = images.zip(sizes.iter().map(|text| size(text))).collect();
                     cluster.scale(replicas.parse().unwrap(), &sizes);
                 }
-                ["size", "v3", _] if cluster.simulated.sets.len() < 3 => {}
+                ["size", "v3", _] if cluster.sets.len() < 3 => {}
                 [.., place] if !has(place) => {}
-                _ => cluster.deed(&words),
+                _ => cluster.deed(&happening),
             }
         }
         // Without further interference the decisions end, and every set without a pause has its size.
-        cluster.simulated.pods.iter_mut().for_each(|pod| pod.point = Point::None);
+        cluster.pods.iter_mut().for_each(|pod| pod.point = Point::None);
         for _ in 0..10 {
-            cluster.resume();
+            cluster.deed("resume");
             cluster.rest();
         }
-        for set in &cluster.simulated.sets {
-            let pods = cluster.simulated.pods.iter().filter(|pod| pod.set == set.uid).count();
+        for set in &cluster.sets {
+            let pods = cluster.pods.iter().filter(|pod| pod.set == set.uid).count();
             let size = usize::try_from(set.replicas).unwrap();
             // Under Recreate no old pod is made, whatever size somebody gives to an old set.
-            let is_old = !is_of(set, &cluster.simulated.deployment.spec.template);
+            let is_old = !is_of(set, &cluster.deployment.spec.template);
             prop_assert!(pods == size || recreates && is_old && pods < size, "{} pods of {}", pods, size);
         }
     }

@@ -16,17 +16,6 @@ fn stuck() -> Cluster {
     cluster
 }
 
-/// At a pause point, with two updated pods wanted, neither of which is ready.
-fn held_and_waiting() -> Cluster {
-    let mut cluster = rolling(6, 1, 2, "");
-    cluster.edit(|spec| spec.min_ready_seconds = 50);
-    cluster.play(
-        "deadline 100, wait 100, settle
-         priorities 5 5 4, mark before #2, broken v2, image v2 => v1=4 v2=2",
-    );
-    cluster
-}
-
 fn progressing(cluster: &Cluster) -> (String, Timestamp) {
     let status = cluster.status();
     let found = status.condition(condition::PROGRESSING).unwrap();
@@ -56,11 +45,6 @@ histories! {
         recreate(4, "") => "
             => Available=MinimumReplicasAvailable
             unready #0, rest => Available=MinimumReplicasUnavailable";
-    with_no_replicas_nothing_is_created_regardless_of_the_surge:
-        rolling(4, 3, 1, "") => "
-            image v2, step
-            scale 0 => active=0
-            pause => active=0";
     a_pause_is_reported_although_the_rollout_is_complete:
         rolling(3, 1, 0, "") => "pause => complete Progressing=DeploymentPaused";
     // The held one is not lost: its hold continues. A later one is lost, once. Not one whose annotation was
@@ -209,31 +193,6 @@ fn a_stalled_rollout_has_a_short_requeue_time() {
 }
 
 #[test]
-fn an_updated_pod_that_becomes_available_is_progress_while_another_one_is_unavailable() {
-    let mut cluster = held_and_waiting();
-    cluster.play("ready 1 v2, rest");
-    assert_eq!(progressing(&cluster).1, whole(cluster.now));
-    cluster.play("wait 51, rest");
-    assert_eq!(progressing(&cluster), (reason::REPLICA_SET_UPDATED.into(), whole(cluster.now)));
-}
-
-#[test]
-fn a_pause_that_ends_in_a_hold_starts_the_clock_of_the_pods_it_waits_for() {
-    let mut cluster = held_and_waiting();
-    cluster.play("pause => Progressing=DeploymentPaused\n unpause, rest");
-    assert_eq!(progressing(&cluster), (reason::DEPLOYMENT_RESUMED.into(), whole(cluster.now)));
-}
-
-#[test]
-fn more_available_pods_than_replicas_leave_none_unavailable() {
-    let mut cluster = stuck();
-    cluster.play("ready all, unseen");
-    let snapshot = Snapshot { live: true, dry_run: DryRun::Accepted, ..cluster.observed() };
-    let Decision::Act(act) = decide(&snapshot) else { panic!() };
-    assert_eq!((act.status.available_replicas, act.status.unavailable_replicas), (Some(5), Some(0)));
-}
-
-#[test]
 fn after_an_invalid_spec_and_after_a_migration_progress_is_reported_and_the_clock_restarts() {
     type Change = fn(&mut Cluster);
     let table: [(&str, Change, Change); 2] = [
@@ -263,4 +222,18 @@ fn after_an_invalid_spec_and_after_a_migration_progress_is_reported_and_the_cloc
         assert_eq!(progressing(&cluster), (reason::REPLICA_SET_UPDATED.into(), whole(cluster.now)), "{why}");
         cluster.play("wait 101, rest => Progressing=ProgressDeadlineExceeded");
     }
+}
+
+#[test]
+fn an_updated_pod_that_becomes_available_is_progress_while_another_one_is_unavailable() {
+    // At a pause point, with two updated pods wanted, neither of which is ready.
+    let mut cluster = rolling(6, 1, 2, "");
+    cluster.play(
+        "deadline 100, min-ready 50, wait 100, settle
+         priorities 5 5 4, mark before #2, broken v2, image v2 => v1=4 v2=2",
+    );
+    cluster.play("ready 1 v2, rest");
+    assert_eq!(progressing(&cluster).1, whole(cluster.now));
+    cluster.play("wait 51, rest");
+    assert_eq!(progressing(&cluster), (reason::REPLICA_SET_UPDATED.into(), whole(cluster.now)));
 }

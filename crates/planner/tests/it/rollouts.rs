@@ -9,8 +9,6 @@ use crate::model::Cluster;
 use crate::play::{histories, recreate, rolling};
 
 histories! {
-    a_new_deployment_gets_its_pods_and_completes:
-        rolling(3, 1, 0, "") => "=> v1=3 complete revision=1 RolloutStarted=0";
     without_surge_a_dry_run_verifies_the_template_before_the_first_delete:
         rolling(4, 0, 1, "") => "
             refused v2, image v2 => v1=4 Stalled=TemplateRefused
@@ -38,9 +36,13 @@ histories! {
             refused v1, delete #0 #1, image v2 => complete v2=3
             accepted, refused v2, delete #0 #1, image v1 => complete v1=3";
     the_requeue_time_is_when_pods_become_available_or_the_deadline_passes:
-        slow(rolling(4, 1, 0, "")) => "
-            image v2, wake => complete
+        rolling(4, 1, 0, "") => "
+            min-ready 30, image v2, wake => complete
             broken v3, image v3, wake => Progressing=ProgressDeadlineExceeded";
+    unavailable_old_pods_are_deleted_out_of_order_only_if_the_rollout_is_blocked:
+        rolling(10, 1, 0, "") =>
+            "priorities 9 8 7 6 5 4 3 2 1 0, unready #9, image v2 => v2=10" |
+            "in-order, priorities 9 8 7 6 5 4 3 2 1 0, unready #9, image v2 => v2=1 Stalled=WaitingInOrder";
     with_surge_the_first_pod_verifies_the_template_without_a_dry_run:
         rolling(4, 1, 0, "") => "image v2 => v2=4 dry-runs=0";
     a_revision_is_never_reused_after_its_set_was_deleted:
@@ -55,11 +57,6 @@ histories! {
             image v1, lose status => revision=3";
     a_quota_that_leaves_no_room_for_the_surge_does_not_stop_a_rollout:
         rolling(6, 1, 1, "") => "quota 6, image v2, until v2=6 ticking, settle => v1=0 complete";
-}
-
-fn slow(mut cluster: Cluster) -> Cluster {
-    cluster.edit(|spec| spec.min_ready_seconds = 30);
-    cluster
 }
 
 #[test]
@@ -94,18 +91,6 @@ fn with_surge_a_refused_template_costs_no_pod_either() {
     cluster.play("refused v2, image v2, delete #0 #1 #2 #3 #4, unseen");
     steps(&mut cluster, 20);
     cluster.play("=> v1=9");
-}
-
-#[test]
-fn unavailable_old_pods_are_deleted_out_of_order_only_if_the_rollout_is_blocked() {
-    for (mode, updated) in [("WhenBlocked", 10), ("InOrder", 1)] {
-        let mut cluster = rolling(10, 1, 0, "");
-        let order = json!({"unavailablePods": mode});
-        cluster.edit(|spec| spec.deletion_order = Some(serde_json::from_value(order).unwrap()));
-        cluster.play("priorities 9 8 7 6 5 4 3 2 1 0, unready #9, image v2");
-        assert_eq!(cluster.of_image("v2"), updated, "{mode}");
-        assert_eq!(cluster.is("Stalled=WaitingInOrder"), mode == "InOrder");
-    }
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Scaling: outside a rollout, in one, held and paused.
 
 use ordereddeployment_planner::Purpose;
-use serde_json::json;
 
 use crate::model::Cluster;
 use crate::play::{histories, recreate, rolling};
@@ -14,14 +13,6 @@ fn ten() -> Cluster {
 fn held() -> Cluster {
     let mut cluster = ten();
     cluster.play("priorities 5 5 3, mark before #2, image v2 => held=mark v1=8 v2=2");
-    cluster
-}
-
-/// The same with InOrder.
-fn in_order(mut cluster: Cluster) -> Cluster {
-    cluster.edit(|spec| {
-        spec.deletion_order = Some(serde_json::from_value(json!({"unavailablePods": "InOrder"})).unwrap());
-    });
     cluster
 }
 
@@ -61,11 +52,6 @@ histories! {
             pause
             scale 1 => v2=1
             image v1 => v1=0 v2=1";
-    replicas_reverted_while_paused_are_scaled_although_the_first_scaling_never_ended:
-        rolling(0, 1, 0, "") => "
-            scale 1, until active=1
-            pause, step
-            scale 0, image v2 => active=0";
     a_pause_creates_no_surge_pod_after_the_surge_was_lowered:
         ten() => "
             broken v2, image v2
@@ -87,34 +73,27 @@ histories! {
             scale 0
             resume => free
             scale 10 => v1=8 v2=2";
-    // The set of v3 does not exist yet: the only existing set fills the gap.
-    pods_that_replaced_a_deleted_set_while_paused_stay_in_the_hold_after_it:
-        rolling(3, 1, 0, "") => "
-            image v2
-            priorities 9, mark before #0, image v3, step 2 => held
-            pause, delete set v2 => v1=3 v3=0
-            unpause => held v1=3 v3=0
-            resume => v3=3";
+    // The ceiling of eleven leaves room for one.
+    replacements_in_a_hold_wait_for_terminating_pods_if_the_policy_says_so:
+        held() => "
+            await-ends, delete #3 #4 #5, rest => active=8
+            settle => v1=8 v2=2";
     // There are five pods, and six are wanted.
     a_pause_that_begins_before_the_new_set_is_created_fills_the_largest_old_one:
-        in_order(rolling(6, 2, 0, "")) => "
-            broken v2, image v2 => v1=6 v2=2
+        rolling(6, 2, 0, "") => "
+            in-order, broken v2, image v2 => v1=6 v2=2
             delete 3 v1, pause, image v3 => v1=4 v2=2 v3=0";
-}
-
-#[test]
-fn scaling_while_paused_keeps_the_split() {
-    let mut cluster = ten();
-    cluster.play("image v2, unseen");
-    for _ in 0..9 {
-        cluster.step();
-        cluster.tick(1);
-    }
-    cluster.play("pause => v1>0 v2>0");
-    let before = [cluster.of_image("v1"), cluster.of_image("v2")];
-    cluster.play("scale 0 => active=0\n scale 10");
-    assert_eq!([cluster.of_image("v1"), cluster.of_image("v2")], before);
-    cluster.play("unpause => v2=10");
+    a_point_after_is_kept_when_scaling_deletes_the_pods_behind_it:
+        rolling(4, 1, 1, "") => "
+            priorities 9 5 4 3, mark after #2, broken v2, image v2 => v1=3 free
+            scale 1 => held=mark
+            mended, ready all => held v1>0";
+    a_pause_scaled_to_zero_is_not_complete_and_keeps_its_old_set:
+        rolling(10, 1, 1, "") => "
+            history 0, broken v2, image v2 => v1=9 v2=2
+            pause
+            scale 0 => active=0 incomplete
+            scale 10 => v1=8 v2=2";
 }
 
 #[test]
@@ -132,18 +111,6 @@ fn a_scale_down_deletes_the_first_of_the_order() {
 }
 
 #[test]
-fn replicas_changed_together_with_the_end_of_a_hold_or_a_pause_are_scaled_in_proportion_first() {
-    let mut paused = ten();
-    paused.play("broken v2, image v2\n pause => v1=9 v2=2");
-    for (mut cluster, end, pods) in [(held(), "resume", 4), (paused, "unpause", 5)] {
-        let before = cluster.deleted.len();
-        cluster.play(&format!("scale 5, {end}, rest"));
-        let first = cluster.deleted[before..].iter().take(pods).map(|(_, purpose)| *purpose);
-        assert_eq!(first.collect::<Vec<_>>(), vec![Purpose::Scale; pods], "six are left");
-    }
-}
-
-#[test]
 fn a_scale_up_in_a_rollout_creates_no_more_updated_pods_than_replicas() {
     let mut cluster = rolling(4, 4, 0, "");
     cluster.play(
@@ -155,33 +122,6 @@ fn a_scale_up_in_a_rollout_creates_no_more_updated_pods_than_replicas() {
 }
 
 #[test]
-fn replacements_in_a_hold_wait_for_terminating_pods_if_the_policy_says_so() {
-    let mut cluster = held();
-    cluster.edit(|spec| {
-        spec.pod_replacement_policy = ordereddeployment_api::PodReplacementPolicy::TerminationComplete;
-    });
-    // The ceiling of eleven leaves room for one.
-    cluster.play("delete #3 #4 #5, rest => active=8\n settle => v1=8 v2=2");
-}
-
-#[test]
-fn pods_that_scaling_deletes_from_several_sets_follow_one_order() {
-    for end in ["settle", "broken v2, resume"] {
-        let mut cluster = held();
-        cluster.play(end);
-        let priorities: Vec<i32> = (0..11).map(|index| index * 7 % 11).collect();
-        let count = cluster.active().count();
-        cluster.prioritize(&priorities[..count]);
-        let before = cluster.deleted.len();
-        cluster.play(&format!("scale 2, until deleted>{before}"));
-        let priority = |name: &str| cluster.pods.iter().find(|pod| pod.name == name).unwrap().facts.priority;
-        let gone: Vec<_> =
-            cluster.deleted[before..].iter().map(|(name, _)| priority(name).unwrap()).collect();
-        assert!(gone.len() > 6 && gone.is_sorted_by(|first, second| first >= second), "{gone:?}");
-    }
-}
-
-#[test]
 fn a_rollout_that_cannot_be_scaled_continues() {
     let mut cluster = ten();
     cluster.play("quota 11, image v2, step 2\n scale 11, until v1=0 ticking");
@@ -189,8 +129,8 @@ fn a_rollout_that_cannot_be_scaled_continues() {
 
 /// Old and new pods side by side, as a template that never becomes ready leaves them.
 fn stuck(surge: i32, unavailable: i32) -> Cluster {
-    let mut cluster = in_order(rolling(10, surge, unavailable, ""));
-    cluster.play("broken v2, broken v3, image v2\n image v3");
+    let mut cluster = rolling(10, surge, unavailable, "");
+    cluster.play("in-order, broken v2, broken v3, image v2\n image v3");
     cluster
 }
 
@@ -220,5 +160,48 @@ fn interrupted_scaling_ends_in_the_same_split() {
                 assert_eq!(scaled(&mut cluster), expected, "{replicas} in steps of {breaks_after}");
             }
         }
+    }
+}
+
+#[test]
+fn if_only_pods_with_points_are_left_the_first_one_is_the_barrier() {
+    let mut cluster = rolling(4, 1, 1, "");
+    cluster.play("priorities 9 8 7 6, mark before #0 #1 #2 #3, image v2, scale 2 => held v1>0");
+    let hold = cluster.status().hold.unwrap();
+    assert!(cluster.marked.contains(&hold.pod));
+    assert!(cluster.active().any(|pod| pod.name == hold.pod), "the held pod goes last");
+}
+
+#[test]
+fn the_split_over_old_sets_yields_to_the_points() {
+    // Two pods of v1 stay at their points, beside pods of v2, and v3 never gets ready.
+    let mut cluster = rolling(8, 2, 2, "");
+    cluster.play(
+        "priorities 0 0 9 9 9 9 9 9, mark before #0 #1, broken v3, image v2 => held v1=2 v2=6
+         image v3 => v1=2 v2>0",
+    );
+    let deleted = cluster.deleted.len();
+    cluster.play("scale 4 => v1=2");
+    assert!(cluster.deleted[deleted..].iter().any(|(_, purpose)| *purpose == Purpose::Scale));
+    // It becomes idle: no pod is created in one old set and deleted in the other.
+    let before = (cluster.count, cluster.deleted.len());
+    cluster.play("wait 5, settle");
+    assert_eq!((cluster.count, cluster.deleted.len()), before);
+}
+
+#[test]
+fn pods_that_scaling_deletes_from_several_sets_follow_one_order() {
+    for end in ["settle", "broken v2, resume"] {
+        let mut cluster = held();
+        cluster.play(end);
+        let priorities: Vec<i32> = (0..11).map(|index| index * 7 % 11).collect();
+        let count = cluster.active().count();
+        cluster.prioritize(&priorities[..count]);
+        let before = cluster.deleted.len();
+        cluster.play(&format!("scale 2, until deleted>{before}"));
+        let priority = |name: &str| cluster.pods.iter().find(|pod| pod.name == name).unwrap().facts.priority;
+        let gone: Vec<_> =
+            cluster.deleted[before..].iter().map(|(name, _)| priority(name).unwrap()).collect();
+        assert!(gone.len() > 6 && gone.is_sorted_by(|first, second| first >= second), "{gone:?}");
     }
 }

@@ -93,6 +93,15 @@ histories! {
         running(6) => "
             begin v2 => v1>0
             respell 1 => v2=6 sets=2 revision=2 RolloutStarted=1";
+    a_hold_survives_another_spelling:
+        running(4) => "
+            mark before #1, image v2 => held=mark
+            respell 1 => held=mark revision=2 PausePointReached=1
+            resume => v2=4";
+    without_an_answer_a_rollout_without_a_set_starts_no_other:
+        running(3) => "
+            pause, image v2 => revision=2
+            silent, image v3, unpause => v1=3 sets=1 revision=2 RolloutStarted=1";
     an_undo_spelled_differently_finds_the_older_set:
         running(3) => "
             image v2
@@ -112,16 +121,6 @@ histories! {
             breaks 2, image v2, until deleted>0
             breaks none, silent, image v3 => deleted=2 v1=4 v3=0
             answers => v3=6";
-}
-
-#[test]
-fn a_hold_survives_another_spelling() {
-    let mut cluster = running(4);
-    cluster.play("mark before #1, image v2");
-    let hold = cluster.status().hold.unwrap();
-    cluster.play("respell 1");
-    assert_eq!(cluster.status().hold.unwrap(), hold);
-    cluster.play("resume => v2=4");
 }
 
 #[test]
@@ -165,27 +164,11 @@ fn without_an_answer_no_rollout_starts_and_scaling_and_replacements_continue() {
 }
 
 #[test]
-fn without_an_answer_a_rollout_without_a_set_starts_no_other() {
-    let mut cluster = running(3);
-    cluster.edit(|spec| spec.paused = true);
-    cluster.set_image("v2");
-    cluster.settle();
-    let before = cluster.status().rollout;
-    cluster.silence(true);
-    cluster.set_image("v3");
-    cluster.edit(|spec| spec.paused = false);
-    cluster.settle();
-    assert_eq!((cluster.status().rollout, cluster.of_image("v1")), (before, 3));
-    assert_eq!(cluster.sets[0].revision, 1);
-}
-
-#[test]
 fn the_first_spelling_restarts_nothing_after_its_set_was_replaced() {
     let mut cluster = running(4);
     cluster.play("respell 1");
     // The set is deleted with orphan propagation: the set that replaces it has the current spelling.
-    cluster.sets[0].terminating = true;
-    cluster.rest();
+    cluster.play("collect v1, rest");
     let [first, second] = &cluster.sets[..] else { panic!("{:?}", cluster.sets) };
     let (first, second) = (first.uid.clone(), second.uid.clone());
     for pod in cluster.pods.iter_mut().filter(|pod| pod.set == first) {

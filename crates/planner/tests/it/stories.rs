@@ -22,11 +22,6 @@ histories! {
         rolling(1, 1, 0, "") => "scale 2, image v2 => complete v2=2 made=3",
         // With a point ahead, it makes them.
         rolling(10, 1, 1, "a after 1") => "scale 30, image v2 => held=a v1=29 v2=1";
-    a_resume_passes_the_one_point_that_it_names:
-        rolling(6, 1, 0, "a after 2; b after 2") => "
-            image v2 => held=a v1=4 v2=2
-            resume => held=b v1=4 v2=2
-            resume => complete v2=6";
     a_place_is_first_seen_when_the_rollout_has_an_old_pod:
         rolling(3, 1, 1, "a after 1; b before priority 0") => "
             image v2, lose v1 => held=b v1=3 v2=0
@@ -74,12 +69,6 @@ histories! {
         rolling(6, 1, 0, "") => "
             priorities 6 5 4 3 2 1, mark before #3, image v2, step 4
             lose v1 => held=mark v1=3 v2=3";
-    a_paused_rollout_in_a_hold_stands_at_the_limit_of_the_hold:
-        rolling(6, 1, 1, "a after 2") => "
-            image v2
-            pause
-            lose 1 v2, resume => free incomplete v1=4 v2=2
-            unpause => complete v2=6";
     who_is_alone_for_a_moment_with_a_point_ahead_has_not_served:
         rolling(6, 1, 4, "a after 2") => "
             image v2
@@ -104,36 +93,6 @@ histories! {
         rolling(6, 0, 1, "") => "
             image v2, step 4
             bounds 1 0 => complete v2=6 made=12";
-    two_quick_edits_and_an_abort_go_back_to_what_served:
-        rolling(10, 1, 1, "canary after 1") => "
-            image v2, step 3
-            image v3 => held=canary v1=9 v3=1
-            abort => aborted incomplete v1=10 v2=0 v3=0";
-    a_rollout_is_held_at_the_first_point_when_an_autoscaler_doubles_the_replicas:
-        rolling(4, 1, 1, "half after 50%; most after 75%") => "
-            image v2 => held=half v1=2 v2=2
-            scale 8 => held=half v1=4 v2=4
-            resume => held=most v1=2 v2=6
-            resume => complete v2=8";
-    a_canary_is_not_passed_by_scaling_through_1_or_0:
-        rolling(4, 1, 1, "canary after 1") => "
-            scale 1
-            image v2
-            scale 4 => held=canary v1=3 v2=1" | "
-            image v2, scale 0
-            scale 1
-            scale 4 => held=canary v1=3 v2=1";
-    no_replicas_and_then_a_pause_keep_the_canary_and_the_old_set:
-        rolling(4, 1, 1, "canary after 1") => "
-            image v2 => held=canary v1=3 v2=1
-            history 0, scale 0
-            pause => incomplete active=0 sets=2
-            unpause, scale 4 => held=canary v1=3 v2=1";
-    no_replicas_and_then_fewer_than_before_keep_the_canary:
-        rolling(6, 1, 1, "canary after 2") => "
-            image v2 => held=canary v1=4 v2=2
-            scale 0
-            scale 3 => held=canary v1=2 v2=1";
     old_pods_that_are_all_lost_come_back_with_a_point_ahead:
         rolling(4, 1, 1, "canary after 1") => "
             image v2 => held=canary v1=3 v2=1

@@ -83,7 +83,6 @@ fn is(kstatus: &'static str, argocd: &str) -> (&'static str, String) {
 
 fn held() -> Cluster {
     let mut cluster = Cluster::running(&four());
-    cluster.prioritize(&[9, 5]);
     cluster.play("priorities 9 5, mark before #1, image v2");
     cluster
 }
@@ -242,9 +241,7 @@ fn a_problem_that_needs_a_user_is_reported_as_failed_until_it_is_fixed() {
 #[test]
 fn in_order_does_not_stall_while_a_new_pod_starts() {
     let mut cluster = Cluster::running(&four());
-    let order = json!({"unavailablePods": "InOrder"});
-    cluster.edit(|spec| spec.deletion_order = Some(serde_json::from_value(order).unwrap()));
-    cluster.play("priorities 9 8 7 6, unready #3, image v2, rest");
+    cluster.play("in-order, priorities 9 8 7 6, unready #3, image v2, rest");
     let stalled = |cluster: &Cluster| cluster.status().condition(condition::STALLED).cloned().unwrap();
     assert_ne!(stalled(&cluster).reason, reason::WAITING_IN_ORDER);
     cluster.settle();

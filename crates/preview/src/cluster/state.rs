@@ -22,7 +22,7 @@ impl Model<'_> {
 
     /// The abort of the current rollout.
     pub(super) fn aborted(&self) -> Option<&Aborted> {
-        let status = self.cluster.deployment.status.as_ref()?;
+        let status = self.cluster.deployment.stored_status();
         let revision = status.rollout.as_ref()?.revision;
         status.aborted.as_ref().filter(|aborted| aborted.revision == revision)
     }
@@ -30,7 +30,7 @@ impl Model<'_> {
     /// How an abort has ended: all pods are of the last complete revision and available.
     pub(super) fn rolled_back(&self) -> Option<End> {
         let aborted = self.aborted()?;
-        let status = self.cluster.deployment.status.as_ref()?;
+        let status = self.cluster.deployment.stored_status();
         let set =
             self.cluster.sets.iter().find(|set| set.hash == aborted.template_hash && !set.terminating)?;
         let desired = self.cluster.deployment.spec.replicas;
@@ -41,11 +41,9 @@ impl Model<'_> {
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        let status = self.cluster.deployment.status.as_ref();
-        status.is_some_and(|status| {
-            status.observed_generation == self.cluster.deployment.metadata.generation
-                && is(status, condition::COMPLETE)
-        })
+        let status = self.cluster.deployment.stored_status();
+        let is_observed = status.observed_generation == self.cluster.deployment.metadata.generation;
+        is_observed && is(status, condition::COMPLETE)
     }
 
     /// Why the rollout does not continue.
@@ -53,8 +51,8 @@ impl Model<'_> {
         if self.cluster.deployment.spec.paused {
             return End::Paused;
         }
-        let status = self.cluster.deployment.status.clone().unwrap_or_default();
-        let stalled = status.condition(condition::STALLED).filter(|_| is(&status, condition::STALLED));
+        let status = self.cluster.deployment.stored_status();
+        let stalled = status.condition(condition::STALLED).filter(|_| is(status, condition::STALLED));
         let found = stalled.or_else(|| status.condition(condition::COMPLETE));
         found.map_or(End::LimitReached, |found| End::Stalled {
             reason: found.reason.clone(),

@@ -90,6 +90,7 @@ impl Pod {
 
     /// Its requirements on the node.
     pub(crate) fn wants(&self) -> Wants {
-        Wants::new(self.spec.node_selector.clone(), self.spec.tolerations.clone())
+        let spec = &self.spec;
+        Wants { node_selector: spec.node_selector.clone(), tolerations: spec.tolerations.clone() }
     }
 }

@@ -65,7 +65,7 @@ impl Cluster {
     }
 
     pub(crate) fn pods<'a>(&'a self, pods: &'a [Facts]) -> Pods<'a> {
-        let mut all = Pods::new(self.now).with_room_for(pods.len());
+        let mut all = Pods::new(self.now);
         for pod in pods {
             all.add(pod);
         }
@@ -75,7 +75,7 @@ impl Cluster {
         all
     }
 
-    pub(crate) fn order<'a>(&'a self, pods: &'a [Facts]) -> Order<'a> {
+    pub(crate) fn order(&self, pods: &[Facts]) -> Order {
         self.pods(pods).order(&self.rules, &self.nodes)
     }
 

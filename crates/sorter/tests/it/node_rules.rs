@@ -130,7 +130,7 @@ fn granted(pod: &Facts, cluster: &Cluster) -> (i32, i32) {
     let pods = [pod.clone(), next];
     let order = cluster.order(&pods);
     assert_eq!((order.indices(), order.priority(0)), (&[0, 1][..], own));
-    let why = why(pod, &order.key(0), Some(&order.key(1))).to_string();
+    let why = why(pod, order.key(0), Some(order.key(1))).to_string();
     let cost = why.split_once("cost ").and_then(|(_, cost)| cost.split_once(" < ")).unwrap().0;
     (own, cost.parse().unwrap())
 }
@@ -220,7 +220,7 @@ fn the_example_of_the_documentation_holds() {
     assert_eq!(order.indices(), [5, 4, 3, 2, 1, 0]);
     let key = |index: &usize| order.key(*index);
     let pairs = order.indices().windows(2);
-    let rules: Vec<_> = pairs.filter_map(|pair| reason(&key(&pair[0]), &key(&pair[1]))).collect();
+    let rules: Vec<_> = pairs.filter_map(|pair| reason(key(&pair[0]), key(&pair[1]))).collect();
     let by_priority = Rule::DeletePriority;
     assert_eq!(rules, [by_priority, by_priority, by_priority, Rule::NotReady, Rule::DeletionCost]);
 }

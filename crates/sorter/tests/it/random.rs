@@ -67,7 +67,7 @@ fn related_pods_count_for_the_ranks_without_a_place() {
     let cluster = Cluster { related: related.to_vec(), ..Cluster::plain() };
     let order = cluster.order(&pods);
     assert_eq!(order.indices(), [1, 0]);
-    assert_eq!(reason(&order.key(1), &order.key(0)), Some(Rule::Rank));
+    assert_eq!(reason(order.key(1), order.key(0)), Some(Rule::Rank));
     // Pods of a set without an owner have no ranks.
     let mut alone = Pods::new(cluster.now).without_ranks();
     for pod in &related {
