@@ -84,10 +84,17 @@ fn of_login(error: &AuthError, exec: Option<&ExecConfig>) -> Explained {
         | AuthError::AuthExec(_)
         | AuthError::ExecPluginFailed
         | AuthError::MissingCommand
-        | AuthError::MalformedTokenExpirationDate(_) => Explained::new(
-            format!("{plugin} returned no credentials: {}", one_line(&error.to_string())),
-            "update the plugin, or the apiVersion of `exec` in the kubeconfig",
-        ),
+        | AuthError::MalformedTokenExpirationDate(_) => {
+            let why = match error {
+                // The error repeats the output, which can have a token.
+                AuthError::AuthExecParse(_) => "its output is not an ExecCredential".to_owned(),
+                other => one_line(&other.to_string()),
+            };
+            Explained::new(
+                format!("{plugin} returned no credentials: {why}"),
+                "update the plugin, or the apiVersion of `exec` in the kubeconfig",
+            )
+        }
         AuthError::ReadTokenFile(cause, path) => Explained::new(
             format!("cannot read the token file {}: {cause}", escaped(&path.display().to_string())),
             again,
@@ -207,6 +214,22 @@ mod tests {
         let said = failure(&plugin("sh", &["-c", "echo {}"]), "https://127.0.0.1:1", None).await;
         assert!(said.starts_with("the login plugin sh returned no credentials: "), "{said}");
         assert_eq!(said.lines().count(), 2, "{said}");
+    }
+
+    #[tokio::test]
+    async fn what_a_plugin_prints_is_never_shown() {
+        let body =
+            r#"{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": "#;
+        for printed in
+            ["s3cr3t", "{\"token\": s3cr3t", &format!("{body}\"s3cr3t\"}}"), &format!("{body}[s3cr3t")]
+        {
+            let user = plugin("sh", &["-c", "printf %s \"$0\"", printed]);
+            assert_eq!(
+                failure(&user, "https://127.0.0.1:1", None).await,
+                "the login plugin sh returned no credentials: its output is not an ExecCredential\nhint: \
+                 update the plugin, or the apiVersion of `exec` in the kubeconfig"
+            );
+        }
     }
 
     #[tokio::test]
