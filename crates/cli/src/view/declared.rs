@@ -48,7 +48,6 @@ pub(crate) fn find<'s, 'l>(
     (group.is_none() || found.between_node_groups.is_some()).then_some((found, group))
 }
 
-/// What the declared pause point with that label waits for.
 pub(crate) fn label_waits_for(spec: &OrderedDeploymentSpec, label: &str) -> Option<String> {
     find(spec, label).map(|(point, group)| waits_for(point, group, spec.replicas))
 }

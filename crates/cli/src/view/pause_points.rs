@@ -1,16 +1,73 @@
-//! The pause points of a rollout before it starts, and those that are left when it is complete. The planner
-//! computes the order; nothing is written.
+//! The pause points of a rollout: the next one, all of them before it starts, and those that are left when it
+//! is complete. The planner computes the order; nothing is written.
 
 use std::sync::Arc;
 
-use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint, Template};
-use ordereddeployment_planner::{BarrierPlace, ComparisonResult, Point, Snapshot, rollout_order};
+use ordereddeployment_api::{
+    HeldPoint, OrderedDeploymentSpec, OrderedDeploymentStatus, PausePoint, Template,
+};
+use ordereddeployment_planner::{
+    BarrierPlace, ComparisonResult, Point, RolloutOrder, Snapshot, rollout_order,
+};
 
-use crate::view::declared::label_waits_for;
+use crate::view::declared::{label_waits_for, of_hold};
 use crate::view::phase::side;
 use crate::view::state::ObservedState;
 
-/// A pause point of a rollout that has not started.
+/// The pause point at which the rollout pauses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Barrier {
+    pub(crate) uid: Arc<str>,
+    pub(crate) pod: String,
+    pub(crate) side: PausePoint,
+    pub(crate) declared: Option<String>,
+    /// What a declared pause point waits for: `3 of 12 updated`.
+    pub(crate) waits_for: Option<String>,
+    pub(crate) reached: bool,
+    /// Whether a rollout is in progress; otherwise the next one pauses there.
+    pub(crate) rolling: bool,
+}
+
+impl Barrier {
+    /// `web-1 (before)`, or `canary (3 of 12 updated)` for a declared pause point.
+    pub(crate) fn place(&self) -> String {
+        match (&self.declared, &self.waits_for) {
+            (None, _) => format!("{} ({})", self.pod, side(self.side)),
+            (Some(name), Some(waits_for)) => format!("{name} ({waits_for})"),
+            (Some(name), None) => name.clone(),
+        }
+    }
+}
+
+pub(super) fn barrier(
+    status: &OrderedDeploymentStatus,
+    lined_up: &RolloutOrder,
+    spec: &OrderedDeploymentSpec,
+) -> Option<Barrier> {
+    if let Some(hold) = &status.hold {
+        return Some(Barrier {
+            uid: hold.pod_uid.as_str().into(),
+            pod: hold.pod.clone(),
+            side: hold.point,
+            declared: hold.declared.as_ref().map(HeldPoint::label),
+            waits_for: of_hold(hold, spec),
+            reached: true,
+            rolling: true,
+        });
+    }
+    let BarrierPlace { at, side, declared } = lined_up.points.first().cloned()?;
+    let place = lined_up.places.get(at)?;
+    Some(Barrier {
+        uid: Arc::clone(&place.uid),
+        pod: place.name.clone(),
+        side,
+        waits_for: declared.as_ref().and_then(|label| label_waits_for(spec, label)),
+        declared,
+        reached: false,
+        rolling: lined_up.rolls,
+    })
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UpcomingPausePoint {
     /// The pod with the pause point, or the first pod behind a declared one.
@@ -21,7 +78,6 @@ pub(crate) struct UpcomingPausePoint {
     pub(crate) declared: Option<String>,
     /// The place of its pod among those that the rollout replaces: 1 is first.
     pub(crate) place: usize,
-    /// The number of pods that the rollout replaces.
     pub(crate) of: usize,
 }
 
@@ -64,7 +120,6 @@ pub(crate) fn upcoming(state: &ObservedState, template: &Template) -> Vec<Upcomi
     lined_up.points.iter().filter_map(point).collect()
 }
 
-/// The text that lists the pause points, one line each.
 pub(crate) fn describe(points: &[UpcomingPausePoint]) -> String {
     let Some(first) = points.first() else { return "no pause points".to_owned() };
     let mut lines = vec![match points.len() {
@@ -104,7 +159,6 @@ pub(crate) fn left(points: &[String]) -> Option<String> {
     Some(format!("{left} for the next rollout: {}", some_of(points)))
 }
 
-/// So many names are listed.
 const LISTED: usize = 3;
 
 /// The first names, and how many others there are.

@@ -24,7 +24,6 @@ impl<'de> Deserialize<'de> for ShownDeployment {
 
 ordereddeployment_wire::served_as!(ShownDeployment, PlainDeployment, 0.metadata);
 
-/// The object with the numbers and the conditions of this status of a Deployment.
 fn with_status(mut object: OrderedDeployment, status: &Value) -> OrderedDeployment {
     let stored = object.status.take().unwrap_or_default();
     let number = |key: &str| status.get(key).and_then(Value::as_i64);

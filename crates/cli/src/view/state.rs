@@ -35,7 +35,6 @@ pub(crate) struct ObservedState {
     pub(crate) now: Timestamp,
 }
 
-/// Whether the deployment controls the set.
 pub(crate) fn is_owned(family: Family, set: &OrderedReplicaSet, deployment: &OrderedDeployment) -> bool {
     family.deployment_key(&set.metadata) == Some(NamespacedUid::of(&deployment.metadata))
 }
