@@ -27,10 +27,8 @@ const NO_SPACE: u8 = 6;
 /// The candidate that stands for the files that the shell finds. No other begins with a blank.
 const ANY_FILE: &str = " file";
 
-/// Finds the names of a kind.
 pub(crate) type Names = Arc<dyn Fn(Resource) -> Vec<String> + Send + Sync>;
 
-/// The name of the program, and these words.
 fn line(words: &[String]) -> Vec<OsString> {
     std::iter::once("kubectl-ordered").chain(words.iter().map(String::as_str)).map(Into::into).collect()
 }
@@ -119,7 +117,6 @@ fn with_candidates(arg: Arg, resource: Resource, names: &Names) -> Arg {
     }))
 }
 
-/// The kind of the names that an argument of a command takes.
 fn resource(argument: &str, command: &str) -> Option<Resource> {
     Some(match (argument, command) {
         ("namespace", _) => Resource::Namespaces,

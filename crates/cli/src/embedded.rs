@@ -29,7 +29,6 @@ struct Running {
 }
 
 impl Embedded {
-    /// Starts the server and installs the CRDs.
     pub(crate) async fn start(config: Config) -> Result<Self> {
         let sandbox = Sandbox::start(config).await.context("cannot start the sandbox")?;
         let client = sandbox.connect("kubectl-ordered")?;

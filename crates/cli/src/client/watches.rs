@@ -11,7 +11,7 @@ use kube_runtime::watcher;
 use ordereddeployment_kubernetes::Clock;
 use serde::Serialize;
 
-use crate::client::connect_error::root_cause;
+use crate::client::explain::root_cause;
 
 /// Changes within this time are handled together.
 const BURST: Duration = Duration::from_millis(50);
@@ -27,7 +27,6 @@ pub(crate) struct Lost {
     pub(crate) error: String,
 }
 
-/// The changes of several watches, and the state of the connection.
 pub(crate) struct Watches {
     changes: BoxStream<'static, (usize, watcher::Result<()>)>,
     probes: BoxStream<'static, Result<(), String>>,
@@ -35,7 +34,6 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    /// Follows these watches, and asks the API server with this client.
     pub(crate) fn new(
         streams: Vec<BoxStream<'static, watcher::Result<()>>>,
         client: Client,
@@ -83,7 +81,6 @@ impl Watches {
         }
     }
 
-    /// Why and since when the objects may be outdated.
     pub(crate) fn lost(&self) -> Option<&Lost> {
         self.health.lost()
     }
@@ -102,7 +99,6 @@ fn probes(client: Client) -> impl stream::Stream<Item = Result<(), String>> {
     })
 }
 
-/// What is known of the connection.
 struct Health {
     lost: Option<Lost>,
     /// The error of each watch that the API server refuses.

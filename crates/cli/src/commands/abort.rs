@@ -95,7 +95,6 @@ fn nothing_served((name, flags): (&str, &str), revision: i64) -> anyhow::Error {
     )
 }
 
-/// The result of the request, and the next command.
 fn result(
     (name, flags): (&str, &str),
     revision: i64,
@@ -126,7 +125,6 @@ fn result(
     ))
 }
 
-/// The next command after an abort.
 fn next((name, flags): (&str, &str), paused: bool) -> String {
     let first = if paused {
         format!("no pod is replaced until `kubectl ordered unpause {name}{flags}` (spec.paused)")

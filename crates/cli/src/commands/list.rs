@@ -90,7 +90,6 @@ pub(crate) async fn waiting(pods: &Api<ObservedPod>) -> Waiting {
     pods.iter().filter_map(reason).collect()
 }
 
-/// The object of a pod, and why the pod does not run.
 fn reason(pod: &ObservedPod) -> Option<((String, String), String)> {
     let set = pod.owner_references().iter().find(|owner| owner.kind == OrderedReplicaSet::kind(&()))?;
     let hash = pod.labels().get(POD_TEMPLATE_HASH)?;
@@ -113,7 +112,6 @@ struct Options {
     width: Option<usize>,
 }
 
-/// The table, sorted by namespace and name.
 fn table(found: &[OrderedDeployment], waiting: &Waiting, now: Timestamp, options: Options) -> String {
     let Options { namespaces, wide, style, width } = options;
     let width = width.filter(|_| !wide);

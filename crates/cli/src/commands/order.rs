@@ -68,7 +68,6 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     Ok(print(text)?)
 }
 
-/// The current order, for programs.
 fn json(overview: &Overview) -> Value {
     let pods = overview.in_order().into_iter().map(|row| {
         json!({
@@ -87,7 +86,6 @@ fn json(overview: &Overview) -> Value {
     })
 }
 
-/// The current order, with the barrier.
 pub(crate) fn order(overview: &Overview, drawing: Drawing<'_>) -> String {
     let style = drawing.style;
     let rows = overview.in_order();
@@ -133,7 +131,6 @@ fn movable(rows: &[&PodRow]) -> Option<String> {
     })
 }
 
-/// The pods that a scale-down deletes, and those that stay.
 pub(crate) fn preview(
     state: &ObservedState,
     overview: &Overview,

@@ -59,7 +59,6 @@ pub(crate) fn retriable((name, flags): (&str, &str), status: &OrderedDeploymentS
     })
 }
 
-/// The result of the request, and the next command.
 fn result(
     (name, flags): (&str, &str),
     revision: i64,

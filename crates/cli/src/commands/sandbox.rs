@@ -20,7 +20,6 @@ use crate::terminal::style::has_colors_on_stderr;
 /// The start of the kubeconfigs that this command writes. Only such files are overwritten.
 const OURS: &str = "apiVersion: v1\nkind: Config\nclusters:\n- name: sandbox\n";
 
-/// Why Deployments and ReplicaSets are refused.
 const NO_BUILTIN_CONTROLLERS: &str = "this sandbox runs no controllers for Deployments and ReplicaSets, so \
                                       nothing would happen; convert the manifest with `kubectl ordered \
                                       convert -f FILE`";
@@ -115,7 +114,6 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     cluster.stop().await
 }
 
-/// That many nodes in two pools.
 fn nodes(number: u16, pods_capacity: u32) -> Vec<NodeSpec> {
     let node = |index: u16| {
         let pool = if index <= number.div_ceil(2) { "inference" } else { "hybrid" };
@@ -179,10 +177,10 @@ fn write_secret(path: &Path, text: &str) -> Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn watch_delay(text: &str) -> Result<(String, Duration), String> {
-    let (plural, time) = text.split_once('=').ok_or("give a resource and a duration, such as pods=2s")?;
+fn watch_delay(text: &str) -> Result<(String, Duration)> {
+    let (plural, time) = text.split_once('=').context("give a resource and a duration, such as pods=2s")?;
     if plural.is_empty() || !plural.chars().all(|c| c.is_ascii_lowercase()) {
-        return Err("name the resource in the plural, such as pods".to_owned());
+        bail!("name the resource in the plural, such as pods");
     }
     Ok((plural.to_owned(), duration(time)?))
 }

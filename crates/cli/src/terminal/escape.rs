@@ -16,7 +16,6 @@ pub(crate) const PAINT_MARKS: [(char, &str); 6] = [
     ('\u{fdd5}', "31"),
 ];
 
-/// The escape sequence of a mark.
 fn sequence(c: char) -> Option<&'static str> {
     PAINT_MARKS.iter().find(|(mark, _)| *mark == c).map(|(_, code)| *code)
 }
@@ -55,7 +54,6 @@ pub(crate) fn terminal_text(text: &str) -> String {
     text_out
 }
 
-/// Prints to the standard output.
 pub(crate) fn print(text: impl Display) -> std::io::Result<()> {
     let mut out = std::io::stdout();
     out.write_all(terminal_text(&text.to_string()).as_bytes())?;
@@ -76,7 +74,6 @@ pub(crate) fn print_data(text: &str) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Prints a line to the standard error.
 pub(crate) fn print_stderr(text: impl Display) {
     // A failure to print cannot be reported anywhere.
     let _ = writeln!(std::io::stderr(), "{}", terminal_text(&text.to_string()));

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::{HeaderMap, StatusCode, header};
 
-/// The headers of every response.
 pub(super) const HEADERS: [(&str, &str); 7] = [
     (
         "content-security-policy",
@@ -31,7 +30,6 @@ pub(super) struct Gate {
     /// In the printed address. The page exchanges it for the cookie, once.
     token: String,
     is_exchanged: AtomicBool,
-    /// The value of the cookie.
     session: String,
     /// The folder of the requests that need the cookie. Browsers send a cookie to every port of a host, but
     /// only to its folder: another server on loopback does not get it.
@@ -77,12 +75,10 @@ impl Gate {
         format!("http://{}/#token={}", self.own_host(), self.token)
     }
 
-    /// The folder of the requests that need the cookie.
     pub(super) fn folder(&self) -> String {
         format!("/s/{}", self.folder)
     }
 
-    /// The cookie of the session.
     pub(super) fn cookie(&self) -> String {
         format!("{}={}; Path={}; HttpOnly; SameSite=Strict", self.cookie_name(), self.session, self.folder())
     }
@@ -113,7 +109,6 @@ impl Gate {
         if self.is_exchanged.swap(true, Ordering::AcqRel) { Err(USED) } else { Ok(()) }
     }
 
-    /// Checks the cookie.
     pub(super) fn session(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let name = self.cookie_name();
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());

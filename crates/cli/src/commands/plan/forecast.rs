@@ -35,13 +35,10 @@ pub(super) struct AssumptionFlags {
     pub(super) resumed: Option<Duration>,
 }
 
-/// A preview and its assumptions.
 pub(super) struct Plan {
     pub(super) name: String,
     pub(super) namespace: String,
-    /// Whether it is the rest of the current rollout, without a change.
     pub(super) is_rest: bool,
-    /// The spec after the change.
     pub(super) spec: OrderedDeploymentSpec,
     pub(super) preview: Preview,
     pub(super) ready_after: Duration,
@@ -50,11 +47,9 @@ pub(super) struct Plan {
     /// Whether `ready_after` is the time that the current pods took.
     pub(super) ready_after_learned: bool,
     pub(super) notes: Vec<String>,
-    /// The command that makes the change.
     pub(super) next: Option<String>,
 }
 
-/// Previews the change, starting from the observed state.
 pub(super) async fn plan(
     client: &Client,
     state: &ObservedState,

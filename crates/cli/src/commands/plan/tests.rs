@@ -226,7 +226,7 @@ fn the_manifest_is_found_among_other_documents() {
     assert_eq!(SpecChange::default().namespace(Some("a".to_owned())).unwrap().as_deref(), Some("a"));
     let other = change.name(Some("api")).unwrap_err().to_string();
     assert!(other.starts_with("the manifest has name web, not api\nhint: "), "{other}");
-    let error = |text: &str| manifest(text).unwrap_err().to_string();
+    let error = |text: &str| format!("{:#}", manifest(text).unwrap_err());
     assert!(error("kind: Deployment\n").contains("kubectl ordered convert"));
     assert_eq!(error("kind: Service\n"), "the manifest has no OrderedDeployment");
     assert!(error("a: [").starts_with("invalid YAML: "), "{}", error("a: ["));

@@ -38,10 +38,14 @@ const MANY: usize = 20;
 /// A line of the table.
 #[derive(Clone)]
 enum Row {
-    /// The cells of a deleted pod.
     Pod(Vec<String>),
     /// Another step: its time and its text, in the columns or across them.
-    Text { time: String, text: String, paint: Option<Paint>, across: bool },
+    Text {
+        time: String,
+        text: String,
+        paint: Option<Paint>,
+        across: bool,
+    },
 }
 
 pub(super) fn text(plan: &Plan, drawing: Drawing<'_>) -> String {
@@ -255,7 +259,6 @@ fn resume_hint(plan: &Plan, hold: &Hold, flags: &str) -> String {
     }
 }
 
-/// How the pause ends.
 pub(super) fn ends(hold: &Hold) -> String {
     match &hold.until {
         Some(until) => format!("resumes after {}", length(until.0.duration_since(hold.since.0))),

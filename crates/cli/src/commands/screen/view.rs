@@ -38,9 +38,7 @@ pub(super) enum Done {
 /// What the bottom line asks the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Ask {
-    /// The text of the filter.
     Filter,
-    /// Whether to pass the pause point with this id.
     Resume(String),
 }
 
@@ -59,7 +57,6 @@ pub(super) struct View {
     scroll: usize,
     /// The last line that the middle can begin with.
     max_scroll: usize,
-    /// The number of lines in the middle.
     room: usize,
     all: bool,
     filter: String,
@@ -71,7 +68,6 @@ pub(super) struct View {
 }
 
 impl View {
-    /// A screen that shows all pods, or folds those of a large object.
     pub(super) fn new(all: bool) -> Self {
         Self { all, ..Self::default() }
     }
@@ -153,7 +149,6 @@ impl View {
         format!("q quit  ↑↓ scroll  {resume}p plan  / filter  {all}{filter}")
     }
 
-    /// The result of a command.
     pub(super) fn done(&mut self, done: Done) {
         match done {
             Done::Message(text) => self.message = Some(text),
@@ -165,7 +160,6 @@ impl View {
         }
     }
 
-    /// What a key does.
     pub(super) fn key(&mut self, key: KeyEvent, overview: &Overview) -> Effect {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         if control && key.code == KeyCode::Char('c') {
@@ -234,7 +228,6 @@ impl View {
     }
 }
 
-/// Whether the screen is live.
 fn connection(link: Link<'_>, drawing: Drawing<'_>) -> String {
     let style = drawing.style;
     let Some(lost) = link.lost else {

@@ -4,7 +4,7 @@ use ratatui::backend::TestBackend;
 
 use super::{Done, Effect, Link, Page, View};
 use crate::client::watches::Lost;
-use crate::commands::screen::paint;
+use crate::commands::screen::draw;
 use crate::terminal::style::Style;
 use crate::testing::{PLAIN, Pod, at_revision, observed_state, paused_before, pod};
 use crate::view::overview::Overview;
@@ -155,7 +155,7 @@ fn control_characters_do_not_reach_the_terminal() {
                 Drawing { style, ..DRAWING },
                 12,
             );
-            paint::draw(frame, &page);
+            draw(frame, &page);
         })
         .unwrap();
     let shown: String =

@@ -15,7 +15,7 @@ use ordereddeployment_sandbox::{Clock as SandboxClock, Config};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::objects::{Kind, controller, is_observed, is_terminating, number};
+use super::objects::{Kind, conditions, controller, is_observed, is_terminating, number};
 use super::{Adoption, Executor, To};
 use crate::embedded::Embedded;
 
@@ -98,8 +98,7 @@ impl Cluster {
 
     async fn ready(&self) -> usize {
         let is_ready = |pod: &&DynamicObject| {
-            let conditions = pod.data.pointer("/status/conditions").and_then(Value::as_array);
-            conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
+            conditions(pod).any(|one| one["type"] == "Ready" && one["status"] == "True")
         };
         self.list(Kind::Pod).await.iter().filter(|pod| !is_terminating(pod)).filter(is_ready).count()
     }

@@ -14,11 +14,9 @@ use serde_json::{Map, Value, json};
 
 use super::objects::{Kind, annotation_of};
 use super::template::LAST_APPLIED;
-use crate::convert::remove_ours;
+use crate::commands::convert::remove_ours;
 
-/// The annotation with the revision of a Deployment and of its ReplicaSets.
 const REVISION: &str = "deployment.kubernetes.io/revision";
-/// The prefix of annotations that the Deployment controller writes.
 const OF_THE_DEPLOYMENT_CONTROLLER: &str = "deployment.kubernetes.io/";
 /// An invalid finalizer: the API server rejects pods with it. A ReplicaSet with it in its template can adopt
 /// pods and cannot create any.
@@ -122,7 +120,6 @@ pub(crate) fn same_template(first: &DynamicObject, second: &DynamicObject) -> bo
     template(first).same_as(&template(second))
 }
 
-/// The template without its hash.
 fn template(object: &DynamicObject) -> Template {
     Template::new(object.data.pointer("/spec/template").unwrap_or(&Value::Null)).without_hash()
 }

@@ -6,7 +6,7 @@
 //! its ReplicaSets keep the pods. Then the ReplicaSet is deleted, the garbage collector makes its pods
 //! orphans, and the controller adopts them. After that write the command is no longer needed.
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use kube::ResourceExt;
 use kube::core::DynamicObject;
 use ordereddeployment_api::names::{annotation, reason};
@@ -17,8 +17,8 @@ use super::objects::{
     Kind, Objects, annotation_of, controller, has_started, is_adopting, is_controlled_by, is_observed,
     is_terminating, number, refuse_finalizers, reports,
 };
-use super::steps::{PlannedStep, Write, one, retarget, wait};
-use crate::convert::To;
+use super::steps::{Change, PlannedStep, one, retarget, wait};
+use crate::commands::convert::To;
 
 pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
     let name = &objects.name;
@@ -93,7 +93,7 @@ fn before_deletion(
     let names: Vec<String> = sources.iter().map(|set| set.name_any()).collect();
     let expected = convert::ordered(deployment, &names, objects.template.as_ref());
     let Some(ordered) = ordered else {
-        return one(Write::Create(Kind::OrderedDeployment, expected));
+        return one(Kind::OrderedDeployment, &expected, Change::Create);
     };
     let differs = |key: &str| annotation_of(ordered, key) != annotation_of(&expected, key);
     if differs(annotation::ADOPTING) || differs(annotation::ADOPTED_GENERATION) {
@@ -101,7 +101,7 @@ fn before_deletion(
         let mut changed = ordered.clone();
         changed.annotations_mut().extend(expected.annotations().clone());
         changed.data["spec"] = expected.data["spec"].clone();
-        return one(Write::Replace(Kind::OrderedDeployment, changed));
+        return one(Kind::OrderedDeployment, &changed, Change::Replace);
     }
     let template = ordered.data.pointer("/spec/template");
     for replica_set in objects.replica_sets.iter().filter(|set| is_controlled_by(set, deployment)) {
@@ -109,7 +109,7 @@ fn before_deletion(
         let is_current = convert::same_template(replica_set, deployment);
         let expected = convert::set(replica_set, template.filter(|_| is_current));
         let Some(set) = objects.set(&replica_set.name_any()) else {
-            return one(Write::Create(Kind::OrderedReplicaSet, expected));
+            return one(Kind::OrderedReplicaSet, &expected, Change::Create);
         };
         if is_terminating(set) {
             return wait(format!(
@@ -120,7 +120,7 @@ fn before_deletion(
         if !convert::same_template(set, &expected) {
             if is_controlled_by(set, ordered) {
                 // An earlier run created it with another form of the template. It has no pods.
-                return one(Write::Orphan(Kind::OrderedReplicaSet, set.clone()));
+                return one(Kind::OrderedReplicaSet, set, Change::Orphan);
             }
             bail!(
                 "orderedreplicasets/{} exists with another template than the ReplicaSet of that name\nhint: \
@@ -143,7 +143,7 @@ fn before_deletion(
     if let Some(set) = sources.iter().find(|set| !has_desired_pods(set)) {
         return wait_for_desired_pods(set);
     }
-    one(Write::Orphan(Kind::Deployment, deployment.clone()))
+    one(Kind::Deployment, deployment, Change::Orphan)
 }
 
 /// The steps after the Deployment is deleted.
@@ -172,7 +172,7 @@ fn after_deletion(objects: &Objects, ordered: &DynamicObject) -> Result<PlannedS
         } else if has_desired_pods(replica_set) {
             // After this write, the controller adopts the pods once the garbage collector has made them
             // orphans.
-            return one(Write::Orphan(Kind::ReplicaSet, replica_set.clone()));
+            return one(Kind::ReplicaSet, replica_set, Change::Orphan);
         } else {
             return wait_for_desired_pods(replica_set);
         }
@@ -181,21 +181,20 @@ fn after_deletion(objects: &Objects, ordered: &DynamicObject) -> Result<PlannedS
         return wait(format!("for the controller to adopt the pods of {name}"));
     }
     if let Some(kept) = left.iter().find(|set| has_pods(set)) {
-        return Err(anyhow!(
+        bail!(
             "replicasets/{} has pods that {name} has not adopted\nhint: scale it to 0, or delete it",
             kept.name_any()
-        ));
+        );
     }
     if let Some(old) = left.first() {
-        return one(Write::Orphan(Kind::ReplicaSet, (*old).clone()));
+        return one(Kind::ReplicaSet, old, Change::Orphan);
     }
-    if let Some(write) = retarget(objects, To::Ordereddeployment) {
-        return one(write);
+    if let Some(step) = retarget(objects, To::Ordereddeployment) {
+        return step;
     }
     let keys = json!({annotation::ADOPTING: null, annotation::ADOPTED_GENERATION: null});
     let patch = json!({"metadata": {"annotations": keys}});
-    let what = "remove the annotations of the adoption";
-    one(Write::Patch(Kind::OrderedDeployment, ordered.clone(), patch, what))
+    one(Kind::OrderedDeployment, ordered, Change::Patch(patch, "remove the annotations of the adoption"))
 }
 
 fn has_pods(set: &DynamicObject) -> bool {

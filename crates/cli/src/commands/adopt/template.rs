@@ -68,7 +68,6 @@ pub(crate) async fn choose(
     TemplateChoice { template: None, note: Some(format!("{why} a rollout, which replaces the pods")) }
 }
 
-/// The template that was last applied.
 fn applied(deployment: &DynamicObject) -> Option<Value> {
     let applied: Value = serde_json::from_str(annotation_of(deployment, LAST_APPLIED)?).ok()?;
     applied.pointer("/spec/template").cloned()
