@@ -96,8 +96,8 @@ commands! {
     Plan: plan::Args => run(connect).await;
     #[command(visible_aliases = ["continue", "promote"])]
     Resume: resume::Args => run(connect).await;
-    Abort: abort::Args => run(connect).await;
-    Retry: retry::Args => run(connect).await;
+    Abort: abort::AbortArgs => run(connect).await;
+    Retry: abort::RetryArgs => run_retry(connect).await;
     Pause: pause::PauseArgs => run(connect).await;
     Unpause: pause::UnpauseArgs => run_unpause(connect).await;
     #[command(visible_alias = "rollback")]

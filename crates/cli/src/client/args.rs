@@ -22,8 +22,7 @@ pub(crate) struct Target {
     pub(crate) dry_run: DryRunArgs,
 }
 
-/// Whether a write is sent, and whether the API server stores it. The variants have no doc comments, because
-/// clap would print them in every help.
+/// Whether a write is sent and stored. clap would print doc comments of the variants in every help.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum DryRun {
     // The write is sent and stored.
@@ -74,8 +73,7 @@ impl DryRun {
     }
 }
 
-// kubectl's flags for the cluster and the user. It has no doc comment, because clap would print it in the
-// help of every command.
+// kubectl's flags for the cluster and the user. clap would print a doc comment in the help of every command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct ConnectArgs {
@@ -152,8 +150,8 @@ pub(crate) fn timeout(text: &str) -> Result<Timeout> {
 pub(crate) fn pause_length(text: &str) -> Result<Duration> {
     parse_pause_duration(text).ok_or_else(|| {
         anyhow!(
-            "give a duration with its unit, such as 90s or 10m; without --for, the rollout pauses until it is \
-             resumed"
+            "give a duration with its unit, such as 90s or 10m; without --for, the rollout pauses until it \
+             is resumed"
         )
     })
 }

@@ -64,8 +64,7 @@ fn role_for(doing: &str, message: &str) -> &'static str {
     }
 }
 
-/// An error of a login, of TLS or of the network: what failed, and a hint in another line. `exec` is the login
-/// plugin of the user, if it is known.
+/// What failed in a login, in TLS or in the network, and a hint. `exec` is the login plugin, if it is known.
 pub(crate) fn explained(error: &(dyn Error + 'static), exec: Option<&ExecConfig>) -> String {
     let mut causes = std::iter::successors(Some(error), |cause| (*cause).source());
     if let Some(login) = causes.find_map(|cause| cause.downcast_ref::<AuthError>()) {
@@ -130,8 +129,8 @@ fn of_login(error: &AuthError, exec: Option<&ExecConfig>) -> String {
                 other => one_line(&other.to_string()),
             };
             format!(
-                "{plugin} returned no credentials: {why}\nhint: update the plugin, or the apiVersion of `exec` in \
-                 the kubeconfig"
+                "{plugin} returned no credentials: {why}\nhint: update the plugin, or the apiVersion of \
+                 `exec` in the kubeconfig"
             )
         }
         AuthError::ReadTokenFile(cause, path) => {
@@ -269,8 +268,8 @@ mod tests {
             let user = plugin("sh", &["-c", "printf %s \"$0\"", printed]);
             assert_eq!(
                 failure(&user, "https://127.0.0.1:1", None).await,
-                "the login plugin sh returned no credentials: its output is not an ExecCredential\nhint: update \
-                 the plugin, or the apiVersion of `exec` in the kubeconfig"
+                "the login plugin sh returned no credentials: its output is not an ExecCredential\nhint: \
+                 update the plugin, or the apiVersion of `exec` in the kubeconfig"
             );
         }
     }

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::client::Connection;
 use crate::client::explain::explain;
 use crate::client::reader::{Scope, nodes, one};
-use crate::client::watches::{Lost, Watches};
+use crate::client::watches::Watches;
 use crate::view::plain::ShownDeployment;
 use crate::view::pod::ObservedPod;
 use crate::view::state::{ObservedState, is_owned};
@@ -71,7 +71,7 @@ impl Stores {
 /// The stores of one command, and the watches that update them.
 pub(crate) struct WatchCache {
     pub(crate) stores: Stores,
-    watches: Watches,
+    pub(crate) watches: Watches,
 }
 
 impl WatchCache {
@@ -111,15 +111,6 @@ impl WatchCache {
         let listed = watches.until(|| stores.are_ready()).await;
         listed.map_err(|error| explain(error, &format!("cannot list the objects of {}", scope.place())))?;
         Ok(Self { stores, watches })
-    }
-
-    /// Waits for a change of an object, or of the connection. Returns whether objects have changed.
-    pub(crate) async fn changed(&mut self) -> Result<bool> {
-        self.watches.next().await
-    }
-
-    pub(crate) fn lost(&self) -> Option<&Lost> {
-        self.watches.lost()
     }
 
     pub(crate) fn states(&self, now: Timestamp) -> Vec<ObservedState> {

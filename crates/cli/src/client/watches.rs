@@ -57,10 +57,9 @@ impl Watches {
         Ok(())
     }
 
-    /// Waits for changes of objects, or of the connection. Returns whether objects have changed. Changes
-    /// within a short time are one. A caller that drops the future reads the stores again: a change can be
-    /// lost with it.
-    pub(crate) async fn next(&mut self) -> Result<bool> {
+    /// Waits for changes of objects, or of the connection. Changes within a short time are one. A caller that
+    /// drops the future reads the stores again: a change can be lost with it.
+    pub(crate) async fn changed(&mut self) -> Result<()> {
         let before = self.health.lost().cloned();
         loop {
             let mut differs = false;
@@ -76,7 +75,7 @@ impl Watches {
                 Some(answer) = self.probes.next() => self.health.probed(answer),
             }
             if differs || self.health.lost() != before.as_ref() {
-                return Ok(differs);
+                return Ok(());
             }
         }
     }

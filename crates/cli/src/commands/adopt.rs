@@ -92,7 +92,7 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     let nothing = || Ok(print_line(format_args!("{} is already {kind}: nothing to do", args.name))?);
     if args.dry_run.dry_run.is_dry() {
         let lines = adoption.preview().await?;
-        let steps: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+        let steps: String = lines.iter().flat_map(|line| ["  ", line, "\n"]).collect();
         return if lines.is_empty() { nothing() } else { Ok(print(format_args!("Steps:\n{steps}"))?) };
     }
     let mut executor = Executor::default();

@@ -105,8 +105,7 @@ impl To {
     }
 }
 
-/// Converts all documents. Other kinds stay unchanged byte by byte, except for references to converted
-/// objects.
+/// Converts all documents. Other kinds stay as they are, except for references to converted objects.
 pub(crate) fn convert(text: &str, to: To) -> Result<Converted> {
     let documents = split(text);
     let mut parsed = Vec::new();
@@ -293,8 +292,7 @@ fn strip(value: &mut Value) {
     }
 }
 
-/// The text of the converted object. If only `apiVersion` and `kind` change, the rest keeps its text and
-/// comments.
+/// The text of the converted object. If only `apiVersion` and `kind` change, comments stay.
 fn text_of(document: &str, value: &Value, to: To) -> Result<String> {
     let (version, kind) = to.is();
     let lines = document.split_inclusive('\n').map(|line| {

@@ -118,29 +118,21 @@ struct Dashboard {
     connection: Connection,
     gate: Gate,
     stores: Stores,
-    pulse: watch::Receiver<Pulse>,
+    /// It changes with each change of an object. It says why the objects may be outdated.
+    lost: watch::Receiver<Option<Lost>>,
     streams: Arc<Semaphore>,
-    /// One plan at a time: that of a large rollout needs a core. It is computed on a thread for blocking
-    /// work.
+    /// One plan at a time: that of a large rollout needs a core.
     plans: Semaphore,
-}
-
-/// What the watches have shown so far.
-#[derive(Clone, Default)]
-struct Pulse {
-    /// It grows with each change of an object.
-    version: u64,
-    lost: Option<Lost>,
 }
 
 impl Dashboard {
     async fn start(args: Args, connect: ConnectArgs, connection: Connection, port: u16) -> Result<Self> {
         let cache = WatchCache::start(&connection, scope(&args, &connection)).await?;
-        let (stores, (sender, pulse)) = (cache.stores.clone(), watch::channel(Pulse::default()));
+        let (stores, (sender, lost)) = (cache.stores.clone(), watch::channel(None));
         tokio::spawn(follow(cache, sender));
         let gate = Gate::new(port, args.use_ip);
         let (streams, plans) = (Arc::new(Semaphore::new(STREAMS)), Semaphore::new(1));
-        Ok(Self { args, connect, connection, gate, stores, pulse, streams, plans })
+        Ok(Self { args, connect, connection, gate, stores, lost, streams, plans })
     }
 
     fn now(&self) -> Timestamp {
@@ -161,18 +153,14 @@ impl Dashboard {
     }
 }
 
-/// Tells the streams what the watches have shown, until there is no dashboard.
-async fn follow(mut cache: WatchCache, sender: watch::Sender<Pulse>) {
+/// Tells the streams what the watches show, until there is no dashboard.
+async fn follow(mut cache: WatchCache, sender: watch::Sender<Option<Lost>>) {
     loop {
-        let differs = tokio::select! {
-            Ok(differs) = cache.changed() => differs,
+        tokio::select! {
+            Ok(()) = cache.watches.changed() => drop(sender.send_replace(cache.watches.lost().cloned())),
             () = sender.closed() => return,
             else => return,
-        };
-        sender.send_modify(|pulse| {
-            pulse.version += u64::from(differs);
-            pulse.lost = cache.lost().cloned();
-        });
+        }
     }
 }
 

@@ -200,7 +200,7 @@ impl Demo<'_> {
             if condition(&overview) {
                 return Ok(overview);
             }
-            let changed = tokio::time::timeout(STEP_TIMEOUT, self.cache.changed()).await;
+            let changed = tokio::time::timeout(STEP_TIMEOUT, self.cache.watches.changed()).await;
             changed.map_err(|_| {
                 anyhow!("timed out waiting for {what}: no change for {} s", STEP_TIMEOUT.as_secs())
             })??;

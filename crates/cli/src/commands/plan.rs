@@ -59,15 +59,8 @@ pub(crate) struct Args {
     /// The output format
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Output>,
-    /// Assume that new pods are ready after this time [default: the time that the current pods took]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    ready_after: Option<Duration>,
-    /// Assume that deleted pods are removed after this time [default: 5s]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    gone_after: Option<Duration>,
-    /// Assume that each pause is resumed after this time [default: 1m]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    resumed_after: Option<Duration>,
+    #[command(flatten)]
+    assumptions: AssumptionFlags,
 }
 
 pub(crate) async fn run(args: Args, mut connect: ConnectArgs) -> Result<()> {
@@ -80,18 +73,15 @@ pub(crate) async fn run(args: Args, mut connect: ConnectArgs) -> Result<()> {
     connect.namespace = change.namespace(connect.namespace)?;
     let connection = connect.connect().await?;
     let name = change.name(args.name.as_deref())?;
-    let given =
-        AssumptionFlags { ready: args.ready_after, gone: args.gone_after, resumed: args.resumed_after };
     if change.manifest.is_some() && is_missing(&connection, &name).await? {
         let text = change.describe_creation(&name, &connection.namespace)?;
         return Ok(print_line(text)?);
     }
-    // Times in a status are whole seconds. The plan starts at a whole second, so that the printed times are
-    // consistent.
+    // Times in a status are whole seconds. With them the printed times are consistent.
     let now = whole_seconds(connection.clock.now());
     let named = (connection.namespace.as_str(), name.as_str());
     let state = reader::one(&connection.client, Family::Ordered, named, now).await?;
-    let mut plan = forecast::plan(&connection.client, &state, &change, given).await?;
+    let mut plan = forecast::plan(&connection.client, &state, &change, args.assumptions).await?;
     plan.next = change.command(&name, args.filename.as_deref(), &connection.flags);
     let fold = Fold { all: args.all, ..Fold::default() };
     if let Some(output) = output::for_programs(args.output) {

@@ -88,8 +88,7 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     Ok(print_line(resume(&connection, name, target, args.timeout.0).await?)?)
 }
 
-/// The id of the pause point to pass: the requested one, or the one at which the object is paused, once the
-/// user has seen it. `None`: it is not paused.
+/// The id of the requested pause point, or of the hold, once the user has seen it. `None`: not paused.
 async fn chosen(args: &Args, connection: &Connection) -> Result<Option<String>> {
     if args.hold.is_some() {
         return Ok(args.hold.clone());
@@ -241,8 +240,13 @@ pub(crate) fn request(
     };
     match target {
         ResumeTarget::Current => {
-            if let Some((blocked, message)) = blocked(status) {
-                return Err(blocked_error((name, flags), blocked, message));
+            if let Some((Blocked { id, .. }, message)) = blocked(status) {
+                bail!(
+                    "{name} is not paused, and a resume would pass its next pause point. {message}\nhint: \
+                     the rollout continues once these pods are available or deleted\nhint: pass the pause \
+                     point with `kubectl ordered resume {name} {id}{flags}`, or roll back with `kubectl \
+                     ordered undo {name}{flags}`"
+                );
             }
             Ok((hold.ok_or_else(not_paused)?.id.clone(), false))
         }
@@ -272,16 +276,6 @@ pub(crate) fn request(
 
 fn is_blocked_at(status: &OrderedDeploymentStatus, id: &str) -> bool {
     blocked(status).is_some_and(|(blocked, _)| blocked.id == id)
-}
-
-/// The error for a plain resume of a blocked rollout, which continues once the blocking pods are available.
-fn blocked_error((name, flags): (&str, &str), blocked: &Blocked, message: &str) -> anyhow::Error {
-    let id = &blocked.id;
-    anyhow!(
-        "{name} is not paused, and a resume would pass its next pause point. {message}\nhint: the rollout \
-         continues once these pods are available or deleted\nhint: pass the pause point with `kubectl \
-         ordered resume {name} {id}{flags}`, or roll back with `kubectl ordered undo {name}{flags}`"
-    )
 }
 
 /// Whether the current rollout has passed that pause point: the status says so, or its pod is deleted.

@@ -98,13 +98,15 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let endpoint = cluster.sandbox.listen(address).await?;
     write_secret(&args.kubeconfig, &endpoint.kubeconfig)?;
+    // The other terminal can have another directory.
+    let path = std::path::absolute(&args.kubeconfig).unwrap_or(args.kubeconfig);
     let controller = if args.no_controller { "no controller" } else { "the controller" };
     print(format_args!(
         "A cluster in memory listens on {}: {nodes} nodes, the CRDs and {controller}. Run in another \
          terminal:\n\n  export KUBECONFIG={}\n  kubectl apply -f docs/examples/web.yaml\n  kubectl get \
          od,ors,pods\n\nPress Ctrl-C to stop it. Nothing is stored.\n",
         endpoint.url,
-        absolute(&args.kubeconfig)
+        path.display()
     ))?;
     tokio::select! {
         error = cluster.failed() => return Err(error),
@@ -120,11 +122,6 @@ fn nodes(number: u16, pods_capacity: u32) -> Vec<NodeSpec> {
         NodeSpec { pods_capacity, ..NodeSpec::in_pool(&format!("n{index}"), pool) }
     };
     (1..=number).map(node).collect()
-}
-
-/// The absolute path, because the other terminal can have another directory.
-fn absolute(path: &Path) -> String {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
 /// An error if the file is another kubeconfig, or that of a running sandbox.

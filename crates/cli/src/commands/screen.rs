@@ -28,7 +28,7 @@ use crate::terminal::style::Style;
 use crate::terminal::table::text_of;
 use crate::view::overview::Overview;
 use crate::view::tree::{self, Drawing, Fold};
-use view::{Done, Effect, Link, Page, View};
+use view::{Done, Effect, Page, View};
 
 /// The interval for updating ages. It causes no request.
 const TICK: Duration = Duration::from_secs(1);
@@ -77,10 +77,10 @@ async fn show(
     let mut keys = EventStream::new();
     let (sender, mut results) = mpsc::unbounded_channel();
     loop {
-        let now = connection.clock.now();
-        let Some(state) = cache.states(now).pop() else { return Ok(format!("{name} is deleted\n")) };
+        let Some(state) = cache.states(connection.clock.now()).pop() else {
+            return Ok(format!("{name} is deleted\n"));
+        };
         let overview = Overview::of(&state, options.pool_label);
-        let link = Link { lost: cache.lost(), now };
         terminal.draw(|frame| {
             let area = frame.area();
             let style = Style { color: true, ..Style::of_stdout() };
@@ -91,11 +91,11 @@ async fn show(
                 wide: options.wide,
                 fold: Fold::default(),
             };
-            let page = view.page(&overview, link, drawing, usize::from(area.height));
+            let page = view.page(&overview, cache.watches.lost(), drawing, usize::from(area.height));
             draw(frame, &page);
         })?;
         tokio::select! {
-            changed = cache.changed() => drop(changed?),
+            changed = cache.watches.changed() => changed?,
             Some(done) = results.recv() => view.done(done),
             event = keys.next() => {
                 let Some(event) = event else { return Ok(last(&overview, connection)) };

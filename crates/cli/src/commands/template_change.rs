@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::client::Connection;
 use crate::client::explain::explain;
 use crate::commands::request;
-use crate::view::pause_points::{self, UpcomingPausePoint};
+use crate::view::pause_points::upcoming;
 use crate::view::state::ObservedState;
 
 /// A new template for an OrderedDeployment.
@@ -31,8 +31,9 @@ impl TemplateChange<'_> {
         format!("cannot {} {} in {namespace}", self.verb, deployment.name_any())
     }
 
-    pub(crate) fn pause_points(&self) -> Vec<UpcomingPausePoint> {
-        pause_points::upcoming(self.state, &self.template)
+    /// The text that lists the pause points of the rollout that it starts, and how many there are.
+    pub(crate) fn pause_points(&self) -> (String, usize) {
+        upcoming(self.state, &self.template)
     }
 
     pub(crate) fn refuse_if_paused(&self, flags: &str) -> Result<()> {
@@ -46,13 +47,11 @@ impl TemplateChange<'_> {
         Ok(())
     }
 
-    /// Writes the change. Returns the result: what is done, or would be, then the pause points, then the next
-    /// command.
+    /// Writes the change. Returns what is done, or would be, then the pause points and the next command.
     pub(crate) async fn apply(&self, connection: &Connection, done: &str, would: &str) -> Result<String> {
-        let points = self.pause_points();
+        let (listed, points) = self.pause_points();
         self.write(connection).await?;
         let (name, flags) = (self.state.deployment.name_any(), &connection.flags);
-        let listed = pause_points::describe(&points);
         if connection.dry_run.is_dry() {
             return Ok(format!("{name}: {would}{}\n{listed}", connection.dry_run.note()));
         }
@@ -61,7 +60,7 @@ impl TemplateChange<'_> {
                 "it is paused (spec.paused): start the rollout with `kubectl ordered unpause {name}{flags}`"
             )
         } else {
-            next_command(&name, flags, &points)
+            next_command(&name, flags, points)
         };
         Ok(format!("{name}: {done}\n{listed}\n{next}"))
     }
@@ -122,9 +121,9 @@ impl TemplateChange<'_> {
     }
 }
 
-pub(crate) fn next_command(name: &str, flags: &str, points: &[UpcomingPausePoint]) -> String {
+pub(crate) fn next_command(name: &str, flags: &str, points: usize) -> String {
     match points {
-        [] => request::next_command((name, flags), None, false),
+        0 => request::next_command((name, flags), None, false),
         _ => format!(
             "wait for the first with `kubectl ordered status {name} --until held{flags}`, pass it with \
              `kubectl ordered resume {name}{flags}`"

@@ -15,7 +15,6 @@ use crate::commands::template_change::{self, TemplateChange};
 use crate::exit::TimedOut;
 use crate::terminal::escape::print_line;
 use crate::view::overview::images;
-use crate::view::pause_points;
 use crate::view::revisions::Revision;
 
 /// Roll back to an earlier revision
@@ -76,8 +75,7 @@ pub(crate) async fn undo(connection: &Connection, name: &str, options: UndoOptio
         annotation: Some((annotation::CHANGE_CAUSE, target.cause.clone())),
     };
     change.refuse_if_paused(flags)?;
-    let points = change.pause_points();
-    let listed = pause_points::describe(&points);
+    let (listed, points) = change.pause_points();
     let to = format!("revision {} ({})", target.number, images(&target.template.value()).join(", "));
     let written = change.write(connection).await?;
     if connection.dry_run.is_dry() {
@@ -90,8 +88,8 @@ pub(crate) async fn undo(connection: &Connection, name: &str, options: UndoOptio
         ));
     }
     let done = format!("{name}: rolling back to {to}\n{listed}");
-    if points.is_empty() || !options.through {
-        return Ok(format!("{done}\n{}", template_change::next_command(name, flags, &points)));
+    if points == 0 || !options.through {
+        return Ok(format!("{done}\n{}", template_change::next_command(name, flags, points)));
     }
     let limit = options.timeout.0.unwrap_or(Duration::MAX);
     let passing = async {

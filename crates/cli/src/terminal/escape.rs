@@ -20,8 +20,7 @@ fn sequence(c: char) -> Option<&'static str> {
     PAINT_MARKS.iter().find(|(mark, _)| *mark == c).map(|(_, code)| *code)
 }
 
-/// Whether the character controls the terminal: C0, DEL, C1, line separators, and bidirectional controls
-/// (<https://trojansource.codes>).
+/// C0, DEL, C1, line separators, and bidirectional controls (<https://trojansource.codes>).
 fn is_control(c: char) -> bool {
     let direction =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -40,8 +39,7 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
         .into()
 }
 
-/// The output as the terminal gets it: with line breaks and colours, and all other control characters
-/// escaped.
+/// The output for the terminal: with line breaks and colours, all other control characters escaped.
 pub(crate) fn terminal_text(text: &str) -> String {
     let mut text_out = String::with_capacity(text.len());
     for c in text.chars() {

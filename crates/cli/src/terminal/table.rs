@@ -92,8 +92,7 @@ impl Table {
         self.rows.iter().map(|row| self.line(row))
     }
 
-    /// The rows of a table whose last cell is a reason. A reason that would be cut to less than [`REASON`]
-    /// gets lines of its own.
+    /// The rows. A reason that would be cut to less than [`REASON`] gets lines of its own.
     pub(crate) fn with_reasons(
         &self,
         width: Option<usize>,

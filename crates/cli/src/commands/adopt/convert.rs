@@ -18,12 +18,10 @@ use crate::commands::convert::remove_ours;
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 const OF_THE_DEPLOYMENT_CONTROLLER: &str = "deployment.kubernetes.io/";
-/// An invalid finalizer: the API server rejects pods with it. A ReplicaSet with it in its template can adopt
-/// pods and cannot create any.
+/// An invalid finalizer. A ReplicaSet with it in its template can adopt pods and cannot create any.
 const CLOSED: &str = "ordereddeployment.io/closed/until-all-pods-are-here";
 
-/// The OrderedDeployment that adopts from the Deployment and these ReplicaSets, with that template, or with
-/// the Deployment's.
+/// The OrderedDeployment that adopts from these; its template is the given one or the Deployment's.
 pub(crate) fn ordered(
     deployment: &DynamicObject,
     sources: &[String],
@@ -62,8 +60,7 @@ pub(crate) fn deployment(ordered: &DynamicObject) -> DynamicObject {
     object
 }
 
-/// The OrderedReplicaSet for a ReplicaSet, with that template, or with its own. It has no owner: the
-/// controller adopts it.
+/// The OrderedReplicaSet for a ReplicaSet, with that template or its own. The controller adopts it.
 pub(crate) fn set(replica_set: &DynamicObject, template: Option<&Value>) -> DynamicObject {
     let mut object = renamed(replica_set, Kind::OrderedReplicaSet);
     let revision = annotation_of(replica_set, REVISION).unwrap_or("0").to_owned();
@@ -79,8 +76,7 @@ pub(crate) fn set(replica_set: &DynamicObject, template: Option<&Value>) -> Dyna
     object
 }
 
-/// The ReplicaSet for an OrderedReplicaSet. With a mark it is closed: it can adopt pods and cannot create
-/// any.
+/// The ReplicaSet for an OrderedReplicaSet. With a mark it is closed: it cannot create pods.
 pub(crate) fn replica_set(set: &DynamicObject, replicas: i64, mark: Option<&str>) -> DynamicObject {
     let mut object = renamed(set, Kind::ReplicaSet);
     let annotations = object.annotations_mut();

@@ -46,8 +46,7 @@ pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
     }
 }
 
-/// The Deployment's ReplicaSets that have pods or want some. An error if the Deployment cannot be adopted
-/// now.
+/// The ReplicaSets that have pods or want some. An error if the Deployment cannot be adopted now.
 pub(crate) fn sources<'a>(
     objects: &'a Objects,
     deployment: &'a DynamicObject,
@@ -170,8 +169,7 @@ fn after_deletion(objects: &Objects, ordered: &DynamicObject) -> Result<PlannedS
         if !is_source {
             left.push(replica_set);
         } else if has_desired_pods(replica_set) {
-            // After this write, the controller adopts the pods once the garbage collector has made them
-            // orphans.
+            // Then the garbage collector makes the pods orphans, and the controller adopts them.
             return one(Kind::ReplicaSet, replica_set, Change::Orphan);
         } else {
             return wait_for_desired_pods(replica_set);
@@ -201,8 +199,7 @@ fn has_pods(set: &DynamicObject) -> bool {
     number(set, "/spec/replicas") > 0 || number(set, "/status/replicas") > 0
 }
 
-/// Whether it creates and deletes no pods. A pod that is created while its ReplicaSet is deleted would be
-/// deleted too.
+/// Whether it creates no pod now: one that is created during its deletion would be deleted too.
 fn has_desired_pods(set: &DynamicObject) -> bool {
     is_observed(set) && number(set, "/status/replicas") == number(set, "/spec/replicas")
 }

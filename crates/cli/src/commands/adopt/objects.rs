@@ -122,8 +122,7 @@ impl Objects {
         self.pods.iter().filter(move |pod| is_controlled_by(pod, owner))
     }
 
-    /// The autoscalers of the object of that kind, without those that have a controller, which would revert
-    /// changes.
+    /// The autoscalers of that kind, without those that have a controller, which would revert changes.
     pub(crate) fn autoscalers_of(&self, kind: To) -> impl Iterator<Item = &DynamicObject> {
         let free = self.autoscalers.iter().filter(|one| controller(one).is_none());
         free.filter(move |one| scales(one, "scaleTargetRef", kind, &self.name))
@@ -198,8 +197,7 @@ pub(crate) fn has_started(ordered: &DynamicObject) -> bool {
     ordered.data.pointer("/status/rollout").is_some_and(|rollout| !rollout.is_null())
 }
 
-/// Whether the condition `Progressing` has that reason and a message with that text, for the current
-/// generation.
+/// Whether `Progressing` has that reason and a message with that text, for the current generation.
 pub(crate) fn reports(ordered: &DynamicObject, reason: &str, part: &str) -> bool {
     is_observed(ordered)
         && conditions(ordered).any(|condition| {

@@ -2,9 +2,7 @@
 
 use anyhow::{Result, bail};
 use futures::future::join_all;
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
 use kube::api::PostParams;
 use kube::{Api, Client};
 
@@ -61,11 +59,10 @@ pub(crate) async fn check(client: &Client, namespace: &str, to: To, objects: &Ob
     )
 }
 
-/// Whether the API server denies it. Without an answer it does not: it decides when the write is sent. A review
-/// is not stored.
+/// Whether the API server denies it. Without an answer it does not: it decides when the write is sent.
 async fn is_denied(client: &Client, namespace: &str, (group, resource, verb): Permission) -> bool {
     let (plural, part) = resource.split_once('/').map_or((resource, None), |(one, two)| (one, Some(two)));
-    let attributes = ResourceAttributes {
+    let resource_attributes = ResourceAttributes {
         namespace: Some(namespace.to_owned()),
         group: Some(group.to_owned()),
         resource: Some(plural.to_owned()),
@@ -73,11 +70,8 @@ async fn is_denied(client: &Client, namespace: &str, (group, resource, verb): Pe
         verb: Some(verb.to_owned()),
         ..ResourceAttributes::default()
     };
-    let spec = SelfSubjectAccessReviewSpec {
-        resource_attributes: Some(attributes),
-        ..SelfSubjectAccessReviewSpec::default()
-    };
-    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    let mut review = SelfSubjectAccessReview::default();
+    review.spec.resource_attributes = Some(resource_attributes);
     let answer = Api::all(client.clone()).create(&PostParams::default(), &review).await;
     answer.is_ok_and(|answer| answer.status.is_some_and(|status| !status.allowed))
 }

@@ -250,7 +250,7 @@ async fn a_deployment_is_adopted_rolled_out_and_handed_back_without_creating_or_
 #[tokio::test(start_paused = true)]
 async fn a_wait_without_the_controller_times_out() {
     let mut cluster = Cluster::with_deployment().await;
-    cluster.embedded.stop_controller().await;
+    cluster.embedded.stop().await.unwrap();
     let error = cluster.run(To::Ordereddeployment, None).await.0.unwrap_err().to_string();
     assert!(error.starts_with("web: timed out waiting for the controller to adopt"), "{error}");
     assert!(error.contains("continue with `kubectl ordered adopt web`"), "{error}");

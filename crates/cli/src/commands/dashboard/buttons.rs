@@ -7,16 +7,15 @@ use ordereddeployment_api::OrderedDeployment;
 use serde::Serialize;
 
 use crate::client::explain::first_line;
-use crate::commands::abort::abortable;
+use crate::commands::abort::{abortable, retriable};
 use crate::commands::resume::{ResumeTarget, request};
-use crate::commands::retry::retriable;
 use crate::commands::undo::target;
 use crate::view::overview::images;
 use crate::view::phase::{aborted, blocked};
 use crate::view::revisions::Revision;
 
 /// A button.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Button {
     action: &'static str,
@@ -41,9 +40,7 @@ pub(super) fn buttons(deployment: &OrderedDeployment, revisions: &[Revision], fl
         command: format!("kubectl ordered {verb}{flags}"),
         // Without hints: they name commands, and the page has buttons.
         reason: possible.err().map(first_line),
-        confirm: None,
-        hold: None,
-        revision: None,
+        ..Button::default()
     };
     let (hold, confirm, possible) =
         match (blocked(&status), request(object, &status, ResumeTarget::Current, None)) {

@@ -1,5 +1,5 @@
-//! The requests of the page. Each one passes the gate first. Any program of this machine can open connections:
-//! each one answers one request, with a limit in time, unless it has a stream for a page.
+//! The requests of the page. Each one passes the gate first. Any program of this machine can open
+//! connections: each one answers one request, with a limit in time, unless it has a stream for a page.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -28,12 +28,11 @@ use super::Dashboard;
 use super::guard::{HEADERS, Refusal};
 use super::stream::events;
 use crate::client::{Connection, object_name, pause_length, pod_name};
-use crate::commands::abort::abort;
+use crate::commands::abort::{abort, retry};
 use crate::commands::mark::{Marks, Side, mark, unmark};
 use crate::commands::pause;
 use crate::commands::plan::timeline;
 use crate::commands::resume::{ResumeTarget, resume};
-use crate::commands::retry::retry;
 use crate::commands::undo::{UndoOptions, undo};
 
 const BODY: usize = 64 * 1024;
@@ -48,8 +47,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECTIONS: usize = 192;
 const BUFFER: usize = 16 * 1024;
 
-/// The files of the page, with their media types. They are part of the program: nothing is loaded from
-/// elsewhere.
+/// The files of the page, with their media types. Nothing is loaded from elsewhere.
 const FILES: [(&str, &str, &str); 11] = [
     ("index.html", "text/html; charset=utf-8", include_str!("assets/index.html")),
     ("style.css", "text/css; charset=utf-8", include_str!("assets/style.css")),
@@ -99,7 +97,7 @@ async fn connection(stream: TcpStream, router: Router) {
 
 pub(super) fn router(dashboard: Arc<Dashboard>) -> Router {
     // The pages of another session have another folder.
-    let folder = dashboard.gate.folder();
+    let folder = &dashboard.gate.folder;
     let router = Router::new()
         .route("/", get(async || file("index.html")))
         .route("/assets/{name}", get(async |Path(name): Path<String>| file(&name)))
@@ -162,7 +160,7 @@ async fn session(State(dashboard): Shared, Json(Token { token }): Json<Token>) -
     }
     // What the page needs to know before the first event.
     let described = json!({
-        "folder": dashboard.gate.folder(),
+        "folder": dashboard.gate.folder,
         "namespace": (!dashboard.args.all_namespaces).then_some(&dashboard.connection.namespace),
         "readOnly": dashboard.args.read_only,
         "version": env!("CARGO_PKG_VERSION"),
@@ -243,15 +241,11 @@ impl Act {
                 undo(connection, name, UndoOptions { to_revision: revision, ..UndoOptions::default() }).await
             }
             Self::Mark { pod, priority, pause, length } => {
-                let pod = pod_name(&pod)?;
-                let length = length.filter(|_| pause.is_some()).map(|text| pause_length(&text)).transpose();
-                let length = length?;
-                mark(connection, &pod, Marks { priority, pause, length }).await
+                let length =
+                    length.filter(|_| pause.is_some()).map(|text| pause_length(&text)).transpose()?;
+                mark(connection, &pod_name(&pod)?, Marks { priority, pause, length }).await
             }
-            Self::Unmark { pod } => {
-                let pod = pod_name(&pod)?;
-                unmark(connection, &pod).await
-            }
+            Self::Unmark { pod } => unmark(connection, &pod_name(&pod)?).await,
         }
     }
 }

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::Dashboard;
 use super::buttons::buttons;
 use super::page::{Page, Rows, changed_rows, rows};
-use super::{Dashboard, Pulse};
 use crate::client::Connection;
+use crate::client::watches::Lost;
 use crate::view::overview::Overview;
 use crate::view::revisions;
 
@@ -25,7 +26,7 @@ const TICK: Duration = Duration::from_secs(2);
 /// What was sent to one page.
 struct Sent {
     dashboard: Arc<Dashboard>,
-    pulse: watch::Receiver<Pulse>,
+    lost: watch::Receiver<Option<Lost>>,
     object: Option<(String, String)>,
     rows: Rows,
     page: Page,
@@ -41,7 +42,7 @@ pub(super) fn events(
     open: OwnedSemaphorePermit,
 ) -> impl Stream<Item = Result<Event, axum::Error>> {
     let sent = Sent {
-        pulse: dashboard.pulse.clone(),
+        lost: dashboard.lost.clone(),
         dashboard,
         object,
         rows: Rows::new(),
@@ -58,15 +59,15 @@ impl Sent {
     async fn next(mut self) -> Option<(Vec<Result<Event, axum::Error>>, Self)> {
         if let Some(updated) = self.updated {
             tokio::select! {
-                ended = self.pulse.changed() => ended.ok()?,
+                ended = self.lost.changed() => ended.ok()?,
                 () = sleep(TICK) => {}
             }
             sleep_until(updated + INTERVAL).await;
         }
-        let pulse = self.pulse.borrow_and_update().clone();
+        let lost = self.lost.borrow_and_update().clone();
         // Thousands of pods take a while to compute.
         let updated = tokio::task::spawn_blocking(move || {
-            let events = self.compute(&pulse);
+            let events = self.compute(lost.as_ref());
             self.updated = Some(Instant::now());
             let to_json = |(name, data)| Event::default().event(name).json_data(data);
             (events.into_iter().map(to_json).collect(), self)
@@ -74,9 +75,9 @@ impl Sent {
         updated.await.ok()
     }
 
-    fn compute(&mut self, pulse: &Pulse) -> Vec<(&'static str, Value)> {
+    fn compute(&mut self, lost: Option<&Lost>) -> Vec<(&'static str, Value)> {
         let now = self.dashboard.now();
-        let mut events = vec![("server", json!({"now": now, "lost": pulse.lost}))];
+        let mut events = vec![("server", json!({"now": now, "lost": lost}))];
         let deployments = self.dashboard.stores.deployments();
         let rows = rows(deployments.iter().map(|found| &**found), now);
         events.extend(changed_rows(&self.rows, &rows).map(|delta| ("list", delta)));

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::buttons::buttons;
 use super::page::{Page, Rows, changed_rows, rows};
-use crate::testing::{aborted, at_declared, at_revision, observed_state, paused_before, pod};
-use crate::view::overview::Overview;
+use crate::testing::{
+    aborted, at_declared, at_revision, deployment, observed_state, overview, paused_before, pod,
+};
 use crate::view::revisions::Revision;
 use crate::view::state::ObservedState;
 
@@ -31,7 +32,7 @@ fn revisions(state: &ObservedState) -> Vec<Revision> {
 fn page(state: &ObservedState) -> Page {
     let revisions = revisions(state);
     let buttons = buttons(&state.deployment, &revisions, " -n shop");
-    Page::of(state, &Overview::of(state, "node.usage"), &revisions, &buttons, " -n shop")
+    Page::of(state, &overview(state), &revisions, &buttons, " -n shop")
 }
 
 /// The JSON that the browser gets.
@@ -107,9 +108,9 @@ fn a_tick_changes_only_texts_with_times() {
 fn the_list_says_where_and_since_when_a_rollout_is_paused() {
     let pods = [pod("web:1", "cccccccc", "n2"), pod("web:1", "dddddddd", "n1")];
     let rename = |status: &Value, name: &str| {
-        let mut deployment = (*observed_state(2, "web:2", status, &pods).deployment).clone();
-        deployment.metadata.name = Some(name.to_owned());
-        deployment
+        let mut web = deployment(status);
+        web.metadata.name = Some(name.to_owned());
+        web
     };
     let mut paused = rename(&at_revision(2), "paused");
     paused.spec.paused = true;

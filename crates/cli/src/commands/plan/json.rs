@@ -30,9 +30,9 @@ pub(super) fn json(plan: &Plan) -> Value {
         "seconds": plan.preview.after(plan.preview.ended).as_secs_f64(),
         "promised": GUARANTEE,
         "assumed": {
-            "readyAfterSeconds": plan.ready_after.as_secs_f64(),
-            "goneAfterSeconds": plan.gone_after.as_secs_f64(),
-            "resumedAfterSeconds": plan.resumed_after.as_secs_f64(),
+            "readyAfterSeconds": plan.assumptions.ready_after.as_secs_f64(),
+            "goneAfterSeconds": plan.assumptions.gone_after.as_secs_f64(),
+            "resumedAfterSeconds": plan.assumptions.resumed_after.as_secs_f64(),
         },
         "notes": plan.notes,
     })

@@ -22,8 +22,7 @@ fn hold(deployment: &Deployment) -> Option<(Hold, String)> {
     Some((status.hold?, stored.clone()))
 }
 
-/// Passes the pause point at which it is paused: the one of this name or id, or the one that the user
-/// confirms.
+/// Passes the pause point at which it is paused: that of this name or id, or after a confirmation.
 pub(super) async fn resume(
     connection: &Connection,
     name: &str,

@@ -1,7 +1,6 @@
 //! What the screen shows, and what its keys do. Pure functions: no server, clock or terminal.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use jiff::Timestamp;
 
 use crate::client::watches::Lost;
 use crate::terminal::escape::escaped;
@@ -10,13 +9,6 @@ use crate::terminal::table::shortened;
 use crate::view::age::span;
 use crate::view::overview::Overview;
 use crate::view::tree::{Drawing, Fold, body, summary};
-
-/// The connection to the API server.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Link<'a> {
-    pub(super) lost: Option<&'a Lost>,
-    pub(super) now: Timestamp,
-}
 
 /// What a key asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -88,12 +80,12 @@ impl View {
     pub(super) fn page(
         &mut self,
         overview: &Overview,
-        link: Link<'_>,
+        lost: Option<&Lost>,
         drawing: Drawing<'_>,
         height: usize,
     ) -> Page {
         self.forget_passed(overview);
-        let mut top = vec![connection(link, drawing)];
+        let mut top = vec![connection(lost, overview, drawing)];
         let filter = Some(self.filter.as_str()).filter(|text| !text.is_empty());
         let drawing = Drawing { fold: Fold { all: self.all, filter, on_screen: true }, ..drawing };
         let all = if let Some(plan) = &self.plan {
@@ -228,15 +220,15 @@ impl View {
     }
 }
 
-fn connection(link: Link<'_>, drawing: Drawing<'_>) -> String {
+fn connection(lost: Option<&Lost>, overview: &Overview, drawing: Drawing<'_>) -> String {
     let style = drawing.style;
-    let Some(lost) = link.lost else {
+    let Some(lost) = lost else {
         return style.paint(Paint::Good, &format!("{} connected", style.pick("●", "*")));
     };
     let text = format!(
         "{} connection lost for {}, reconnecting; this is the last known state: {}",
         style.pick("✖", "!"),
-        span(lost.since, link.now),
+        span(lost.since, overview.now),
         escaped(&lost.error)
     );
     style.paint(Paint::Bad, &shortened(text, drawing.width.unwrap_or(usize::MAX), style))

@@ -71,7 +71,7 @@ impl Served {
     }
 
     fn path(&self, rest: &str) -> String {
-        format!("{}{rest}", self.dashboard.gate.folder())
+        format!("{}{rest}", self.dashboard.gate.folder)
     }
 
     async fn act(&self, act: &Value) -> Answer {
