@@ -104,7 +104,7 @@ fn table(
     waiting: &Waiting,
     now: Timestamp,
     namespaces: bool,
-    Drawing { wide, style, width, .. }: Drawing<'_>,
+    Drawing { style, width, wide, .. }: Drawing<'_>,
 ) -> String {
     let width = width.filter(|_| !wide);
     let count = |count: fn(&OrderedDeploymentStatus) -> Option<i32>| {

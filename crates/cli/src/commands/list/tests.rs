@@ -20,7 +20,7 @@ fn each_object_has_a_line_with_its_state() {
     let now = "2030-01-01T12:00:00Z".parse().unwrap();
     let drawn = |namespaces, wide, unicode, width| {
         let style = Style { color: false, unicode };
-        table(&all, &Waiting::new(), now, namespaces, Drawing { wide, style, width, ..PLAIN })
+        table(&all, &Waiting::new(), now, namespaces, Drawing { style, width, wide, ..PLAIN })
     };
     let text = [
         drawn(true, true, false, None),
