@@ -1,13 +1,9 @@
 //! The connection to a cluster, from kubectl's flags and the kubeconfig, which is never written.
 
 mod args;
-pub(crate) mod connect_error;
-mod dry_run;
 pub(crate) mod explain;
 mod kubeconfig;
-mod names;
 pub(crate) mod output;
-pub(crate) mod permission;
 pub(crate) mod reader;
 pub(crate) mod watch_cache;
 pub(crate) mod watches;
@@ -18,19 +14,18 @@ use anyhow::{Result, anyhow};
 use kube::Client;
 use ordereddeployment_kubernetes::Clock;
 
-use crate::client::connect_error::{Explained, escaped_cause, explained};
+use crate::client::explain::{escaped_cause, explained};
 
-pub(crate) use args::{ConnectArgs, Target, Timeout, innermost, pause_length, quoted, timeout};
-pub(crate) use dry_run::{DryRun, DryRunArgs};
-pub(crate) use names::{OfEither, deployment_name, object_name, of_either, pod_name};
+pub(crate) use args::{
+    ConnectArgs, DryRun, DryRunArgs, OfEither, Target, Timeout, deployment_name, innermost, object_name,
+    of_either, pause_length, pod_name, quoted, timeout,
+};
 
-/// The User-Agent in audit logs.
 const USER_AGENT: &str = concat!("kubectl-ordered/", env!("CARGO_PKG_VERSION"));
 
 /// How long to wait for a connection, including TLS, without `--request-timeout`.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection to a cluster, with a namespace.
 #[derive(Clone)]
 pub(crate) struct Connection {
     pub(crate) client: Client,
@@ -40,7 +35,6 @@ pub(crate) struct Connection {
     pub(crate) clock: Clock,
     /// Flags to repeat in printed commands.
     pub(crate) flags: String,
-    /// Whether writes are sent and stored.
     pub(crate) dry_run: DryRun,
 }
 
@@ -59,10 +53,7 @@ impl ConnectArgs {
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         let exec = config.auth_info.exec.clone();
         let unusable = |error: kube::Error| match error {
-            kube::Error::Auth(_) => {
-                let Explained { what, hint } = explained(&error, exec.as_ref());
-                anyhow!("{what}\nhint: {hint}")
-            }
+            kube::Error::Auth(_) => anyhow!("{}", explained(&error, exec.as_ref())),
             other => anyhow!("cannot use the kubeconfig: {}", escaped_cause(&other)),
         };
         let mut limited = config.clone();

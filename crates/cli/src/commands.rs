@@ -17,7 +17,6 @@ pub(crate) mod plan;
 mod request;
 pub(crate) mod restart;
 pub(crate) mod resume;
-pub(crate) mod retry;
 pub(crate) mod sandbox;
 mod screen;
 pub(crate) mod set;

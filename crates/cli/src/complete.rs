@@ -4,39 +4,59 @@
 //! The output is that of kubectl's `__complete`: one candidate per line, then a directive. It never fails and
 //! never writes.
 
-mod cluster;
-
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Result;
 use clap::builder::ValueHint;
 use clap::{Arg, ArgMatches, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::ListParams;
+use kube::config::Kubeconfig;
+use kube::core::ObjectList;
+use kube::{Api, ResourceExt};
+use ordereddeployment_api::OrderedDeploymentStatus;
+use ordereddeployment_wire::{Family, PodView};
 
-use crate::client::{ConnectArgs, innermost, object_name};
-use cluster::Resource;
+use crate::client::reader::revisions;
+use crate::client::{ConnectArgs, Connection, innermost, object_name};
+use crate::view::phase::blocked;
 
 /// The timeout for requests to the cluster: the user has pressed Tab and waits.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// Directives of cobra: complete files, complete no files, and complete no files without a space after the
-/// word.
+/// Directives of cobra: complete files, complete none, and complete none without a space after the word.
 const FILES: u8 = 0;
 const NO_FILES: u8 = 4;
 const NO_SPACE: u8 = 6;
 /// The candidate that stands for the files that the shell finds. No other begins with a blank.
 const ANY_FILE: &str = " file";
 
-/// Finds the names of a kind.
+/// Names that come from the cluster or the kubeconfig.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resource {
+    Deployments,
+    /// Deployments, and OrderedDeployments for `--back`.
+    Adoptable,
+    Pods,
+    Containers,
+    Holds,
+    Revisions,
+    Namespaces,
+    Contexts,
+    Clusters,
+    Users,
+}
+
 pub(crate) type Names = Arc<dyn Fn(Resource) -> Vec<String> + Send + Sync>;
 
-/// The name of the program, and these words.
 fn line(words: &[String]) -> Vec<OsString> {
     std::iter::once("kubectl-ordered").chain(words.iter().map(String::as_str)).map(Into::into).collect()
 }
 
-/// Prints the candidates for the last of these words of a command line with that definition. The first word
-/// is the one after `kubectl ordered`.
+/// Prints the candidates for the last of these words, of which the first one follows `kubectl ordered`.
 pub(crate) fn print(definition: &Command, words: &[String]) {
     let (known, before) = (definition.clone(), words.to_vec());
     let names: Names = Arc::new(move |resource| from_cluster(&known, &before, resource));
@@ -119,7 +139,6 @@ fn with_candidates(arg: Arg, resource: Resource, names: &Names) -> Arg {
     }))
 }
 
-/// The kind of the names that an argument of a command takes.
 fn resource(argument: &str, command: &str) -> Option<Resource> {
     Some(match (argument, command) {
         ("namespace", _) => Resource::Namespaces,
@@ -156,7 +175,7 @@ fn from_cluster(definition: &Command, words: &[String], resource: Resource) -> V
     let (connect, named) = parsed(definition, words).unwrap_or_default();
     // A timeout must be created inside the runtime.
     let found = runtime.block_on(async {
-        tokio::time::timeout(TIMEOUT, cluster::candidates(&connect, named.as_deref(), resource)).await
+        tokio::time::timeout(TIMEOUT, candidates(&connect, named.as_deref(), resource)).await
     });
     found.ok().and_then(Result::ok).unwrap_or_default()
 }
@@ -167,6 +186,68 @@ fn parsed(definition: &Command, words: &[String]) -> Option<(ConnectArgs, Option
     let connect = ConnectArgs::of(&matches).ok()?;
     let mut names = innermost(&matches).try_get_raw("name").ok().flatten().into_iter().flatten();
     Some((connect, names.find_map(|name| object_name(name.to_str()?).ok())))
+}
+
+/// The names; `named` is the OrderedDeployment on the command line.
+async fn candidates(connect: &ConnectArgs, named: Option<&str>, resource: Resource) -> Result<Vec<String>> {
+    if !matches!(resource, Resource::Contexts | Resource::Clusters | Resource::Users) {
+        return names_in(&connect.connect().await?, named, resource).await;
+    }
+    let found = match &connect.kubeconfig {
+        Some(path) => Kubeconfig::read_from(path)?,
+        None => Kubeconfig::read()?,
+    };
+    Ok(match resource {
+        Resource::Contexts => found.contexts.into_iter().map(|named| named.name).collect(),
+        Resource::Clusters => found.clusters.into_iter().map(|named| named.name).collect(),
+        _ => found.auth_infos.into_iter().map(|named| named.name).collect(),
+    })
+}
+
+/// The names in the cluster; `named` is the OrderedDeployment on the command line.
+async fn names_in(connection: &Connection, named: Option<&str>, resource: Resource) -> Result<Vec<String>> {
+    let Connection { client, namespace, .. } = connection;
+    let (all, deployments) = (ListParams::default(), connection.deployments());
+    match resource {
+        Resource::Namespaces => Ok(names(&Api::<Namespace>::all(client.clone()).list(&all).await?).collect()),
+        Resource::Deployments => Ok(names(&deployments.list(&all).await?).collect()),
+        Resource::Adoptable => {
+            let found = Api::<Deployment>::namespaced(client.clone(), namespace).list(&all).await?;
+            let ours = deployments.list(&all).await?;
+            Ok(names(&found).chain(names(&ours)).collect())
+        }
+        Resource::Pods => {
+            let found = Api::<PodView>::namespaced(client.clone(), namespace).list(&all).await?;
+            let ours = found.iter().filter(|pod| Family::Ordered.set_of(&pod.metadata).is_some());
+            Ok(ours.map(ResourceExt::name_any).collect())
+        }
+        Resource::Contexts | Resource::Clusters | Resource::Users => Ok(Vec::new()),
+        Resource::Containers | Resource::Holds | Resource::Revisions => {
+            let Some(name) = named else { return Ok(Vec::new()) };
+            let found = deployments.get(name).await?;
+            if resource == Resource::Holds {
+                return Ok(found.status.as_ref().map(holds).unwrap_or_default());
+            }
+            if resource == Resource::Revisions {
+                let found = revisions(connection, &found).await?;
+                return Ok(found.iter().map(|revision| revision.number.to_string()).collect());
+            }
+            let spec = &found.spec.template.value()["spec"];
+            let lists = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
+            let containers = lists.flatten().filter_map(|container| container["name"].as_str());
+            Ok(containers.map(|name| format!("{name}=")).collect())
+        }
+    }
+}
+
+fn names<K: kube::Resource + Clone>(found: &ObjectList<K>) -> impl Iterator<Item = String> {
+    found.iter().map(ResourceExt::name_any)
+}
+
+/// The ids that a resume can name now: the hold, or the pause point at which the rollout is blocked.
+fn holds(status: &OrderedDeploymentStatus) -> Vec<String> {
+    let hold = status.hold.as_ref().map(|hold| hold.id.clone());
+    hold.or_else(|| blocked(status).map(|(blocked, _)| blocked.id.clone())).into_iter().collect()
 }
 
 #[cfg(test)]

@@ -20,16 +20,11 @@ use tokio::task::JoinHandle;
 /// The sandbox and its controller. Dropping it stops both.
 pub(crate) struct Embedded {
     pub(crate) sandbox: Sandbox,
-    controller: Option<Running>,
-}
-
-struct Running {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<()>>,
+    /// What stops the controller, and its task.
+    controller: Option<(oneshot::Sender<()>, JoinHandle<Result<()>>)>,
 }
 
 impl Embedded {
-    /// Starts the server and installs the CRDs.
     pub(crate) async fn start(config: Config) -> Result<Self> {
         let sandbox = Sandbox::start(config).await.context("cannot start the sandbox")?;
         let client = sandbox.connect("kubectl-ordered")?;
@@ -45,8 +40,7 @@ impl Embedded {
         Ok(Self { sandbox, controller: None })
     }
 
-    /// Starts the controller with that clock and that generator of names. It collects events for that long
-    /// before it reconciles.
+    /// Starts the controller. It collects events for that long before it reconciles.
     pub(crate) fn start_controller(&mut self, clock: Clock, names: Names, coalesce: Duration) -> Result<()> {
         let client = self.sandbox.connect("ordered-controller-manager")?;
         let metrics = Arc::new(Metrics::new().context("cannot set up the controller's metrics")?);
@@ -59,14 +53,14 @@ impl Embedded {
         let task = tokio::spawn(async move {
             Box::pin(Controller::run(client, options, shutdown)).await.context("the controller failed")
         });
-        self.controller = Some(Running { stop, task });
+        self.controller = Some((stop, task));
         Ok(())
     }
 
     /// Waits until the controller ends, and returns the reason.
     pub(crate) async fn failed(&mut self) -> anyhow::Error {
         match &mut self.controller {
-            Some(running) => match (&mut running.task).await {
+            Some((_, task)) => match task.await {
                 Ok(Ok(())) => anyhow!("the controller ended unexpectedly"),
                 Ok(Err(error)) => error,
                 Err(error) => anyhow!("the controller panicked: {error}"),
@@ -75,19 +69,10 @@ impl Embedded {
         }
     }
 
-    /// Stops the controller and keeps the server.
-    #[cfg(test)]
-    pub(crate) async fn stop_controller(&mut self) {
-        if let Some(running) = self.controller.take() {
-            let _ = running.stop.send(());
-            let _ = running.task.await;
-        }
-    }
-
-    /// Stops the controller, then the server.
-    pub(crate) async fn stop(mut self) -> Result<()> {
-        let Some(running) = self.controller.take() else { return Ok(()) };
-        let _ = running.stop.send(());
-        running.task.await.context("the controller panicked")?
+    /// Stops the controller. The server runs until this is dropped.
+    pub(crate) async fn stop(&mut self) -> Result<()> {
+        let Some((stop, task)) = self.controller.take() else { return Ok(()) };
+        let _ = stop.send(());
+        task.await.context("the controller panicked")?
     }
 }

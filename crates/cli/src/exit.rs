@@ -33,21 +33,11 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error with its own exit code.
+/// An error with [`Exit::TimedOut`].
 #[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub(crate) struct ExitError {
-    exit: Exit,
-    message: String,
-}
-
-impl ExitError {
-    /// An error with [`Exit::TimedOut`].
-    pub(crate) fn timed_out(message: String) -> anyhow::Error {
-        anyhow::Error::new(Self { exit: Exit::TimedOut, message })
-    }
-}
+#[error("{0}")]
+pub(crate) struct TimedOut(pub(crate) String);
 
 pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
-    error.downcast_ref::<ExitError>().map_or(Exit::Error, |ended| ended.exit)
+    if error.is::<TimedOut>() { Exit::TimedOut } else { Exit::Error }
 }

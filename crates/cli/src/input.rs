@@ -6,8 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// An API server accepts objects of up to 3 MiB, so no manifest is larger. The limit keeps endless input from
-/// using all memory.
+/// An API server accepts objects of up to 3 MiB. The limit keeps endless input from using all memory.
 const LIMIT: u64 = 64 << 20;
 
 /// The text of the file; `-` is standard input.

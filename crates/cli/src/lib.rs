@@ -6,11 +6,9 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-mod adopt;
 mod client;
 mod commands;
 mod complete;
-mod convert;
 mod embedded;
 mod exit;
 mod input;
@@ -57,7 +55,6 @@ struct Cli {
     is_local: bool,
 }
 
-/// The names of the commands that use no cluster.
 const LOCAL: [&str; 5] = ["convert", "crd", "sandbox", "demo", "options"];
 
 /// What early versions had, and what to use instead.
@@ -99,8 +96,8 @@ commands! {
     Plan: plan::Args => run(connect).await;
     #[command(visible_aliases = ["continue", "promote"])]
     Resume: resume::Args => run(connect).await;
-    Abort: abort::Args => run(connect).await;
-    Retry: retry::Args => run(connect).await;
+    Abort: abort::AbortArgs => run(connect).await;
+    Retry: abort::RetryArgs => run_retry(connect).await;
     Pause: pause::PauseArgs => run(connect).await;
     Unpause: pause::UnpauseArgs => run_unpause(connect).await;
     #[command(visible_alias = "rollback")]
@@ -148,7 +145,6 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// What to use instead of a removed word of the command line.
 fn instead(arguments: &[OsString]) -> Option<&'static str> {
     let is_given = |word: &str| {
         let mut given = arguments.iter().map(|argument| argument.to_string_lossy());
@@ -209,7 +205,6 @@ fn run(cli: Cli) -> Result<Exit> {
     done
 }
 
-/// Whether the error is a closed pipe on the output.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

@@ -10,7 +10,9 @@ use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_wire::Family;
 use serde_json::{Value, json};
 
+use crate::commands::mark::{Marks, Side};
 use crate::terminal::style::Style;
+use crate::view::overview::Overview;
 use crate::view::pod::ObservedPod;
 use crate::view::state::ObservedState;
 use crate::view::tree::{Drawing, Fold};
@@ -23,6 +25,9 @@ pub(crate) const PLAIN: Drawing<'static> = Drawing {
     wide: false,
     fold: Fold { all: false, filter: None, on_screen: false },
 };
+
+/// A pause point before a pod.
+pub(crate) const BEFORE: Marks = Marks { priority: None, pause: Some(Side::Before), length: None };
 
 /// A writer that keeps what is written.
 #[derive(Clone, Default)]
@@ -86,6 +91,24 @@ pub(crate) fn pod(image: &'static str, suffix: &str, node: &'static str) -> Pod 
     }
 }
 
+/// Four pods of the first image, in deletion order; the second one has a pause point.
+pub(crate) fn four() -> Vec<Pod> {
+    vec![
+        pod("web:1", "bbbbbbbb", "n1").priority(5),
+        pod("web:1", "cccccccc", "n2").priority(3).pause("before"),
+        pod("web:1", "dddddddd", "n3"),
+        pod("web:1", "ffffffff", "n2"),
+    ]
+}
+
+/// The same once a pod of the second image has replaced the first one.
+pub(crate) fn one_updated() -> Vec<Pod> {
+    let mut pods = four();
+    pods.remove(0);
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    pods
+}
+
 fn hash(image: &str) -> &'static str {
     match image {
         "web:1" => "5d9c7b8c4d",
@@ -142,7 +165,23 @@ pub(crate) fn observed_state(replicas: i32, image: &str, status: &Value, pods: &
     }
 }
 
-fn set(image: &str, served: &str, pods: &[Pod]) -> OrderedReplicaSet {
+/// The state with these declared pause points.
+pub(crate) fn declaring(mut state: ObservedState, points: &Value) -> ObservedState {
+    let spec = &mut Arc::make_mut(&mut state.deployment).spec;
+    spec.strategy.pause_points = serde_json::from_value(points.clone()).unwrap();
+    state
+}
+
+/// The OrderedDeployment `web` with that status, and without pods.
+pub(crate) fn deployment(status: &Value) -> OrderedDeployment {
+    (*observed_state(4, "web:2", status, &[]).deployment).clone()
+}
+
+pub(crate) fn overview(state: &ObservedState) -> Overview {
+    Overview::of(state, "node.usage")
+}
+
+pub(crate) fn set(image: &str, served: &str, pods: &[Pod]) -> OrderedReplicaSet {
     let mut template = template(image);
     template["metadata"]["labels"]["pod-template-hash"] = hash(image).into();
     let active = pods.iter().filter(|pod| pod.image == image && !pod.terminating).count();
@@ -156,6 +195,10 @@ fn set(image: &str, served: &str, pods: &[Pod]) -> OrderedReplicaSet {
                 "ordereddeployment.io/served": served,
             },
             "creationTimestamp": "2030-01-01T10:00:00Z",
+            "ownerReferences": [{
+                "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "name": "web",
+                "uid": "od", "controller": true,
+            }],
         },
         "spec": {
             "replicas": active, "template": template,
@@ -166,6 +209,11 @@ fn set(image: &str, served: &str, pods: &[Pod]) -> OrderedReplicaSet {
 }
 
 fn view(pod: &Pod) -> ObservedPod {
+    serde_json::from_value(pod_json(pod)).unwrap()
+}
+
+/// The pod as the API server returns it.
+pub(crate) fn pod_json(pod: &Pod) -> Value {
     let mut value = json!({
         "metadata": {
             "name": pod.name, "namespace": "shop", "uid": pod.name, "resourceVersion": "1",
@@ -195,7 +243,7 @@ fn view(pod: &Pod) -> ObservedPod {
     if pod.terminating {
         value["metadata"]["deletionTimestamp"] = "2030-01-01T11:59:59Z".into();
     }
-    serde_json::from_value(value).unwrap()
+    value
 }
 
 pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
@@ -258,7 +306,7 @@ pub(crate) fn aborted() -> Value {
 pub(crate) fn at_revision(revision: i64) -> Value {
     let image = format!("web:{revision}");
     json!({
-        "observedGeneration": 2,
+        "observedGeneration": 2, "conditions": [],
         "rollout": {
             "revision": revision, "templateHash": hash(&image), "points": [], "scaling": {"reached": 4},
         },

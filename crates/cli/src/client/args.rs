@@ -1,17 +1,18 @@
-//! kubectl's flags for the cluster and the user. The module `kubeconfig` evaluates them.
+//! kubectl's arguments: its flags for the cluster and the user, which the module `kubeconfig` evaluates,
+//! `--dry-run`, durations, and names such as `web`, `od/web`, `pod/web-1`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Result, anyhow, bail};
 use clap::{ArgMatches, FromArgMatches};
-
-use super::dry_run::DryRunArgs;
-use super::names::{namespace, object_name};
+use kube::api::PatchParams;
+use ordereddeployment_api::parse_pause_duration;
+use ordereddeployment_wire::Family;
 
 /// The heading above these flags, in help and documentation.
 const HEADING: &str = "Cluster (`kubectl ordered options` has more)";
 
-/// The OrderedDeployment that a command changes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Target {
     /// The name of an OrderedDeployment
@@ -21,8 +22,58 @@ pub(crate) struct Target {
     pub(crate) dry_run: DryRunArgs,
 }
 
-// kubectl's flags for the cluster and the user. It has no doc comment, because clap would print it in the
-// help of every command.
+/// Whether a write is sent and stored. clap would print doc comments of the variants in every help.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum DryRun {
+    // The write is sent and stored.
+    #[default]
+    None,
+    // The write is not sent.
+    Client,
+    // The write is sent; the API server checks it and does not store it.
+    Server,
+}
+
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct DryRunArgs {
+    /// Print what would be written, and change nothing; `client` sends no write, with `server` the API server
+    /// checks it
+    #[arg(
+        long,
+        value_name = "MODE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "none",
+        default_missing_value = "client",
+        hide_default_value = true
+    )]
+    pub(crate) dry_run: DryRun,
+}
+
+impl DryRun {
+    pub(crate) fn is_dry(self) -> bool {
+        self != Self::None
+    }
+
+    pub(crate) fn sends(self) -> bool {
+        self != Self::Client
+    }
+
+    pub(crate) fn patch_params(self) -> PatchParams {
+        PatchParams { dry_run: self == Self::Server, ..PatchParams::default() }
+    }
+
+    /// What a line about a write ends with, in kubectl's words.
+    pub(crate) fn note(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Client => " (dry run)",
+            Self::Server => " (server dry run)",
+        }
+    }
+}
+
+// kubectl's flags for the cluster and the user. clap would print a doc comment in the help of every command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct ConnectArgs {
@@ -82,29 +133,29 @@ pub(crate) struct ConnectArgs {
 pub(crate) struct Timeout(pub(crate) Option<Duration>);
 
 /// Parses a duration as kubectl does: `30s`, `5m`, or a number of seconds.
-pub(crate) fn timeout(text: &str) -> Result<Timeout, String> {
+pub(crate) fn timeout(text: &str) -> Result<Timeout> {
     if let Ok(seconds) = text.parse::<u32>() {
         return Ok(Timeout((seconds > 0).then(|| Duration::from_secs(u64::from(seconds)))));
     }
     if matches!(text, "0s" | "0m" | "0h") {
         return Ok(Timeout(None));
     }
-    match ordereddeployment_api::parse_pause_duration(text) {
+    match parse_pause_duration(text) {
         Some(duration) => Ok(Timeout(Some(duration))),
-        None => Err("give a duration such as 30s or 5m, or 0".to_owned()),
+        None => bail!("give a duration such as 30s or 5m, or 0"),
     }
 }
 
 /// Parses the length of a pause, in the grammar of the annotation `pause-duration`.
-pub(crate) fn pause_length(text: &str) -> Result<Duration, String> {
-    ordereddeployment_api::parse_pause_duration(text).ok_or_else(|| {
-        "give a duration with its unit, such as 90s or 10m; without --for, the rollout pauses until it is \
-         resumed"
-            .to_owned()
+pub(crate) fn pause_length(text: &str) -> Result<Duration> {
+    parse_pause_duration(text).ok_or_else(|| {
+        anyhow!(
+            "give a duration with its unit, such as 90s or 10m; without --for, the rollout pauses until it \
+             is resumed"
+        )
     })
 }
 
-/// The matches of the innermost command.
 pub(crate) fn innermost(matches: &ArgMatches) -> &ArgMatches {
     matches.subcommand().map_or(matches, |(_, inner)| innermost(inner))
 }
@@ -141,11 +192,68 @@ impl ConnectArgs {
     }
 }
 
-/// Quotes a word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// A name that is valid in the path of a request.
+pub(crate) fn object_name(text: &str) -> Result<String> {
+    let kinds = ["od", "ordereddeployment", "ordereddeployments", "ordereddeployments.ordereddeployment.io"];
+    of_kind(text, &kinds, "an OrderedDeployment", "od")
+}
+
+pub(crate) fn pod_name(text: &str) -> Result<String> {
+    of_kind(text, &["po", "pod", "pods"], "a pod", "pod")
+}
+
+pub(crate) fn deployment_name(text: &str) -> Result<String> {
+    let kinds = ["deploy", "deployment", "deployments", "deployment.apps", "deployments.apps"];
+    of_kind(text, &kinds, "a Deployment", "deployment")
+}
+
+/// An OrderedDeployment of that name, or a plain Deployment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OfEither {
+    pub(crate) family: Family,
+    pub(crate) name: String,
+}
+
+/// The name of an OrderedDeployment, or `deployment/NAME`.
+pub(crate) fn of_either(text: &str) -> Result<OfEither> {
+    let (family, name) = match text.split_once('/') {
+        Some(_) if object_name(text).is_err() => (Family::Plain, deployment_name(text)?),
+        _ => (Family::Ordered, object_name(text)?),
+    };
+    Ok(OfEither { family, name })
+}
+
+fn namespace(text: &str) -> Result<String> {
+    if text.contains('.') {
+        bail!("a namespace consists of lower-case letters, digits and '-'");
+    }
+    name(text)
+}
+
+fn of_kind(text: &str, kinds: &[&str], what: &str, short: &str) -> Result<String> {
+    match text.split_once('/') {
+        Some((kind, rest)) if kinds.contains(&kind.to_ascii_lowercase().as_str()) => name(rest),
+        Some((kind, rest)) if name(rest).is_ok() => {
+            bail!("wrong kind {kind:?}: this command takes {what}: {rest} or {short}/{rest}")
+        }
+        _ => name(text),
+    }
+}
+
+fn name(text: &str) -> Result<String> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    // `.` and `..` would change the path of the request.
+    let dots = text.chars().all(|c| c == '.');
+    if dots || text.len() > 253 || !text.chars().all(allowed) {
+        bail!("a name consists of lower-case letters, digits, '-' and '.'");
+    }
+    Ok(text.to_owned())
 }

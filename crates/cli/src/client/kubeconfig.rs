@@ -9,6 +9,7 @@ use kube::config::{
 use ordereddeployment_kubernetes::stays_here;
 
 use super::args::ConnectArgs;
+use super::explain::first_line;
 
 /// The name of the context and the cluster that are made from flags alone.
 const FLAGS: &str = "flags";
@@ -176,10 +177,6 @@ fn unreadable(error: KubeconfigError) -> anyhow::Error {
             "no cluster: no kubeconfig found\nhint: name one with --kubeconfig, or try `kubectl ordered \
              demo`, which needs none"
         ),
-        other => {
-            // The first line is the message; the parser adds an excerpt of the document.
-            let message = other.to_string();
-            anyhow!("cannot use the kubeconfig: {}", message.lines().next().unwrap_or_default())
-        }
+        other => anyhow!("cannot use the kubeconfig: {}", first_line(other)),
     }
 }

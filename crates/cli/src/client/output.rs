@@ -24,7 +24,6 @@ pub(crate) enum Output {
     Name,
 }
 
-/// The format, if it is one for programs.
 pub(crate) fn for_programs(output: Option<Output>) -> Option<Output> {
     output.filter(|output| *output != Output::Wide)
 }
@@ -60,7 +59,6 @@ pub(crate) async fn read(
     Ok(json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items?}))
 }
 
-/// The parameters of a list with that label selector.
 pub(crate) fn selected(selector: Option<&str>) -> ListParams {
     ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default() }
 }
@@ -99,7 +97,6 @@ pub(crate) fn data<'a>(
     }
 }
 
-/// One YAML document.
 pub(crate) fn yaml(value: &Value) -> Result<String> {
     let text = serde_saphyr::to_string(value).map_err(|error| anyhow!("cannot write YAML: {error}"))?;
     Ok(if text.ends_with('\n') { text } else { format!("{text}\n") })

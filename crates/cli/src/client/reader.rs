@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
+use anyhow::{Context, Result, anyhow};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
+use kube_runtime::wait::await_condition;
 use ordereddeployment_api::names::label;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_wire::{Family, NodeView, PlainSet};
@@ -20,26 +21,38 @@ use crate::view::revisions::{Revision, of};
 use crate::view::state::{ObservedState, reference};
 
 impl Connection {
-    /// The deployment of that name, as it is now.
+    pub(crate) fn deployments(&self) -> Api<OrderedDeployment> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Waits until the object is so; an error if it is deleted.
+    pub(crate) async fn until(
+        &self,
+        name: &str,
+        is_so: impl Fn(&OrderedDeployment) -> bool,
+    ) -> Result<OrderedDeployment> {
+        let api = Api::namespaced(self.watching.clone(), &self.namespace);
+        let found = await_condition(api, name, |found: Option<&OrderedDeployment>| found.is_none_or(&is_so));
+        let found = found.await.with_context(|| format!("cannot watch {name}"))?;
+        found.ok_or_else(|| anyhow!("{name} was deleted"))
+    }
+
     pub(crate) async fn state(&self, family: Family, name: &str) -> Result<ObservedState> {
         one(&self.client, family, (&self.namespace, name), self.clock.now()).await
     }
 }
 
-/// Which OrderedDeployments a command shows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scope<'a> {
     /// Which kind: a plain Deployment is shown only by its name.
     pub(crate) family: Family,
     /// `None`: all namespaces.
     pub(crate) namespace: Option<&'a str>,
-    /// One object of the namespace.
     pub(crate) name: Option<&'a str>,
     pub(crate) selector: Option<&'a str>,
 }
 
 impl Scope<'_> {
-    /// The namespace and the name of one object.
     pub(crate) fn named(&self) -> Option<(&str, &str)> {
         self.namespace.zip(self.name)
     }
@@ -60,7 +73,6 @@ impl Scope<'_> {
     }
 }
 
-/// The deployment of that namespace and name.
 pub(crate) async fn one(
     client: &Client,
     family: Family,
@@ -143,7 +155,6 @@ async fn with_dependents(
     Ok(ObservedState::of(family, deployment, &sets, &pods.items, nodes, now))
 }
 
-/// The revisions in the history, the newest first.
 pub(crate) async fn revisions(
     connection: &Connection,
     deployment: &OrderedDeployment,

@@ -133,7 +133,7 @@ fn a_name_can_have_its_kind() {
     for wrong in ["", "od/", "..", ".", "Web", "a b", "od/web/x", "web/../x", "deployment/web", "pod/web"] {
         assert!(object_name(wrong).is_err(), "{wrong}");
     }
-    assert!(object_name("pod/web").unwrap_err().contains("od/web"));
+    assert!(object_name("pod/web").unwrap_err().to_string().contains("od/web"));
 }
 
 #[test]

@@ -17,12 +17,11 @@ use serde::de::DeserializeOwned;
 use crate::client::Connection;
 use crate::client::explain::explain;
 use crate::client::reader::{Scope, nodes, one};
-use crate::client::watches::{Lost, Watches};
+use crate::client::watches::Watches;
 use crate::view::plain::ShownDeployment;
 use crate::view::pod::ObservedPod;
 use crate::view::state::{ObservedState, is_owned};
 
-/// The objects that the watches have shown.
 #[derive(Clone)]
 pub(crate) struct Stores {
     family: Family,
@@ -31,7 +30,6 @@ pub(crate) struct Stores {
     deployments: Store<OrderedDeployment>,
     sets: Store<OrderedReplicaSet>,
     pods: Store<ObservedPod>,
-    /// An error message if nodes cannot be read.
     nodes: Result<Store<NodeView>, String>,
 }
 
@@ -41,12 +39,10 @@ impl Stores {
         is_ready(&self.deployments) && is_ready(&self.sets) && is_ready(&self.pods) && nodes
     }
 
-    /// All deployments, in no order.
     pub(crate) fn deployments(&self) -> Vec<Arc<OrderedDeployment>> {
         self.deployments.state()
     }
 
-    /// The sets of a deployment.
     pub(crate) fn sets(&self, deployment: &OrderedDeployment) -> Vec<Arc<OrderedReplicaSet>> {
         self.sets.state_filter(|set| is_owned(self.family, set, deployment))
     }
@@ -57,7 +53,6 @@ impl Stores {
         self.states_of(&[deployment], now).pop()
     }
 
-    /// The state of these deployments.
     fn states_of(&self, deployments: &[Arc<OrderedDeployment>], now: Timestamp) -> Vec<ObservedState> {
         let (sets, pods) = (self.sets.state(), self.pods.state());
         let nodes =
@@ -76,7 +71,7 @@ impl Stores {
 /// The stores of one command, and the watches that update them.
 pub(crate) struct WatchCache {
     pub(crate) stores: Stores,
-    watches: Watches,
+    pub(crate) watches: Watches,
 }
 
 impl WatchCache {
@@ -118,17 +113,6 @@ impl WatchCache {
         Ok(Self { stores, watches })
     }
 
-    /// Waits for a change of an object, or of the connection. Returns whether objects have changed.
-    pub(crate) async fn changed(&mut self) -> Result<bool> {
-        self.watches.next().await
-    }
-
-    /// Why and since when the state may be outdated.
-    pub(crate) fn lost(&self) -> Option<&Lost> {
-        self.watches.lost()
-    }
-
-    /// The cached state of the deployments, sorted by namespace and name.
     pub(crate) fn states(&self, now: Timestamp) -> Vec<ObservedState> {
         let mut all = self.stores.states_of(&self.stores.deployments(), now);
         all.sort_by_key(|state| (state.deployment.namespace(), state.deployment.name_any()));

@@ -11,7 +11,7 @@ use kube_runtime::watcher;
 use ordereddeployment_kubernetes::Clock;
 use serde::Serialize;
 
-use crate::client::connect_error::root_cause;
+use crate::client::explain::root_cause;
 
 /// Changes within this time are handled together.
 const BURST: Duration = Duration::from_millis(50);
@@ -27,7 +27,6 @@ pub(crate) struct Lost {
     pub(crate) error: String,
 }
 
-/// The changes of several watches, and the state of the connection.
 pub(crate) struct Watches {
     changes: BoxStream<'static, (usize, watcher::Result<()>)>,
     probes: BoxStream<'static, Result<(), String>>,
@@ -35,7 +34,6 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    /// Follows these watches, and asks the API server with this client.
     pub(crate) fn new(
         streams: Vec<BoxStream<'static, watcher::Result<()>>>,
         client: Client,
@@ -59,10 +57,9 @@ impl Watches {
         Ok(())
     }
 
-    /// Waits for changes of objects, or of the connection. Returns whether objects have changed. Changes
-    /// within a short time are one. A caller that drops the future reads the stores again: a change can be
-    /// lost with it.
-    pub(crate) async fn next(&mut self) -> Result<bool> {
+    /// Waits for changes of objects, or of the connection. Changes within a short time are one. A caller that
+    /// drops the future reads the stores again: a change can be lost with it.
+    pub(crate) async fn changed(&mut self) -> Result<()> {
         let before = self.health.lost().cloned();
         loop {
             let mut differs = false;
@@ -78,12 +75,11 @@ impl Watches {
                 Some(answer) = self.probes.next() => self.health.probed(answer),
             }
             if differs || self.health.lost() != before.as_ref() {
-                return Ok(differs);
+                return Ok(());
             }
         }
     }
 
-    /// Why and since when the objects may be outdated.
     pub(crate) fn lost(&self) -> Option<&Lost> {
         self.health.lost()
     }
@@ -102,7 +98,6 @@ fn probes(client: Client) -> impl stream::Stream<Item = Result<(), String>> {
     })
 }
 
-/// What is known of the connection.
 struct Health {
     lost: Option<Lost>,
     /// The error of each watch that the API server refuses.

@@ -1,10 +1,11 @@
-//! `abort`: requests that the controller rolls the pods back to the last complete revision. It writes
-//! `status.abortRequested` and waits for the controller.
+//! `abort` requests that the controller rolls the pods back to the last complete revision, `retry` that it
+//! starts the aborted rollout again. They write `status.abortRequested` and `status.retryRequested`, and wait
+//! for the controller.
 
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
-use ordereddeployment_api::OrderedDeploymentStatus;
+use ordereddeployment_api::{Action, OrderedDeploymentStatus};
 
 use crate::client::reader::revisions;
 use crate::client::{ConnectArgs, Connection, Target, Timeout, timeout};
@@ -23,7 +24,7 @@ The spec does not change: it keeps the template of the aborted revision. An abor
 deletes pods that are not available first. It ends when the template is changed, such as by `undo`, or with \
 `retry`.
 `undo` rolls a complete rollout back.")]
-pub(crate) struct Args {
+pub(crate) struct AbortArgs {
     #[command(flatten)]
     target: Target,
     /// How long to wait for the controller; 0 does not wait
@@ -31,14 +32,34 @@ pub(crate) struct Args {
     timeout: Timeout,
 }
 
-pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
+/// Start an aborted rollout again
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubectl ordered retry web    start the aborted rollout of web again
+
+The rollout gets a new revision number and pauses at all its pause points again.")]
+pub(crate) struct RetryArgs {
+    #[command(flatten)]
+    target: Target,
+    /// How long to wait for the controller; 0 does not wait
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = timeout)]
+    timeout: Timeout,
+}
+
+pub(crate) async fn run(args: AbortArgs, connect: ConnectArgs) -> Result<()> {
     let connection = connect.connect().await?.with(args.target.dry_run);
     let text = abort(&connection, &args.target.name, None, args.timeout.0).await?;
     Ok(print_line(text)?)
 }
 
-/// Writes the request and waits until the controller has handled it. Returns the result and the next command.
-/// `seen` is the revision that a page has shown: no other one is aborted.
+pub(crate) async fn run_retry(args: RetryArgs, connect: ConnectArgs) -> Result<()> {
+    let connection = connect.connect().await?.with(args.target.dry_run);
+    let text = retry(&connection, &args.target.name, None, args.timeout.0).await?;
+    Ok(print_line(text)?)
+}
+
+/// Requests it and waits for the result. `seen` is the revision that a page has shown: no other is aborted.
 pub(crate) async fn abort(
     connection: &Connection,
     name: &str,
@@ -95,7 +116,6 @@ fn nothing_served((name, flags): (&str, &str), revision: i64) -> anyhow::Error {
     )
 }
 
-/// The result of the request, and the next command.
 fn result(
     (name, flags): (&str, &str),
     revision: i64,
@@ -126,7 +146,6 @@ fn result(
     ))
 }
 
-/// The next command after an abort.
 fn next((name, flags): (&str, &str), paused: bool) -> String {
     let first = if paused {
         format!("no pod is replaced until `kubectl ordered unpause {name}{flags}` (spec.paused)")
@@ -134,6 +153,57 @@ fn next((name, flags): (&str, &str), paused: bool) -> String {
         next_command((name, flags), None, false)
     };
     format!("{first}\nstart the rollout again with `kubectl ordered retry {name}{flags}`")
+}
+
+/// Requests it and waits for the result. `seen` is the revision that a page has shown: no other is retried.
+pub(crate) async fn retry(
+    connection: &Connection,
+    name: &str,
+    seen: Option<i64>,
+    limit: Option<Duration>,
+) -> Result<String> {
+    let flags = &connection.flags;
+    let ask = StatusRequest::new(connection, name, "retry");
+    let status = ask.read(seen).await?.status.unwrap_or_default();
+    let revision = retriable((name, flags), &status)?;
+    let what = format!("retry of revision {revision}");
+    let result = |after: &_, paused| retry_result((name, flags), revision, after, paused);
+    ask.send(&what, ("retryRequested", revision.into()), limit, result).await
+}
+
+/// The revision of the aborted rollout; else why there is none to start again.
+pub(crate) fn retriable((name, flags): (&str, &str), status: &OrderedDeploymentStatus) -> Result<i64> {
+    aborted(status).map(|aborted| aborted.revision).ok_or_else(|| {
+        anyhow!(
+            "{name} is not aborted: nothing to start again\nhint: `kubectl ordered get {name}{flags}` shows \
+             its state"
+        )
+    })
+}
+
+fn retry_result(
+    (name, flags): (&str, &str),
+    revision: i64,
+    after: &OrderedDeploymentStatus,
+    paused: bool,
+) -> Result<String> {
+    let now = after.rollout.as_ref().map_or(0, |rollout| rollout.revision);
+    let why = if paused { " (spec.paused)" } else { "" };
+    let next = next_command((name, flags), None, paused) + why;
+    let mut entries = after.history.iter().flatten();
+    if entries.any(|entry| entry.action == Action::Retried && entry.revision == now) {
+        return Ok(format!("{name}: revision {revision} is started again, as revision {now}\n{next}"));
+    }
+    if now != revision {
+        return Ok(format!(
+            "{name}: not started again: the template was changed, and the rollout to revision {now} has \
+             started\n{next}"
+        ));
+    }
+    Err(anyhow!(
+        "{name}: the controller ignored the request to start revision {revision} again\nhint: see the event \
+         RequestIgnored in `kubectl describe od {name}{flags}`"
+    ))
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use ordereddeployment_sandbox::{Config, Sandbox};
 use ordereddeployment_wire::{Family, PodView};
 use serde_json::{Value, json};
 
+use crate::client::explain::first_line;
 use crate::client::reader::Scope;
 use crate::client::watch_cache::WatchCache;
 use crate::client::{Connection, DryRun};
@@ -37,7 +38,6 @@ const NAMESPACE: &str = "default";
 const POOL: &str = "node.usage";
 /// A timeout that no step reaches.
 const STEP_TIMEOUT: Duration = Duration::from_secs(20);
-/// The images of the two revisions.
 const OLD_IMAGE: &str = "nginx:1.28";
 const NEW_IMAGE: &str = "nginx:1.29";
 
@@ -67,14 +67,12 @@ pub(crate) async fn run(_: Args) -> Result<()> {
     show(options, Box::new(std::io::stdout()), Drawing::of_stdout("")).await
 }
 
-/// The speed and the clocks of the demo.
 pub(crate) struct DemoOptions {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     pub(crate) names: Names,
     /// How long to show the order before the image changes, and the pause if no user can press Enter.
     pub(crate) shown: Duration,
-    /// Whether a user can press Enter.
     pub(crate) attended: bool,
 }
 
@@ -119,7 +117,6 @@ struct Demo<'a> {
     drawing: Drawing<'static>,
     attended: bool,
     last: Option<Overview>,
-    /// The names of the pods that the rollout deleted.
     deleted: Vec<String>,
 }
 
@@ -164,7 +161,7 @@ impl Demo<'_> {
         self.command(&format!("kubectl ordered resume {NAME} {}", hold.label()))?;
         let target = ResumeTarget::Hold(&hold.id);
         let output = resume(&self.connection, NAME, target, Some(STEP_TIMEOUT)).await?;
-        self.say(output.lines().next().unwrap_or_default())?;
+        self.say(&first_line(output))?;
         let is_done = |overview: &Overview| complete(overview) && overview.updated == ready.desired;
         let last = self.until("the rollout to be complete", is_done).await?;
         self.say(&format!(
@@ -187,7 +184,6 @@ impl Demo<'_> {
         self.print(&format!("$ {command}\n"))
     }
 
-    /// Prints an event.
     fn say(&mut self, text: &str) -> Result<()> {
         let lines = self.wrapped(text);
         self.print(&lines)
@@ -204,7 +200,7 @@ impl Demo<'_> {
             if condition(&overview) {
                 return Ok(overview);
             }
-            let changed = tokio::time::timeout(STEP_TIMEOUT, self.cache.changed()).await;
+            let changed = tokio::time::timeout(STEP_TIMEOUT, self.cache.watches.changed()).await;
             changed.map_err(|_| {
                 anyhow!("timed out waiting for {what}: no change for {} s", STEP_TIMEOUT.as_secs())
             })??;
@@ -275,7 +271,6 @@ impl Demo<'_> {
     }
 }
 
-/// A deleted pod, with its last displayed details.
 fn deletion(name: &str, row: Option<&PodRow>) -> String {
     let place = row.iter().flat_map(|row| [row.node.as_deref(), row.pool.as_deref()]).flatten();
     let place = place.collect::<Vec<_>>().join(", ");

@@ -153,7 +153,7 @@ async fn watch(args: &Args, connection: &Connection) -> Result<()> {
             return Ok(print(format_args!("{} is deleted\n", reference(scope.family, name)))?);
         }
         let mut text = if all.is_empty() { no_objects(scope) + "\n" } else { trees(&all, args, connection) };
-        if let Some(lost) = cache.lost() {
+        if let Some(lost) = cache.watches.lost() {
             text.extend(["note: connection lost, reconnecting: ", &escaped(&lost.error), "\n"]);
         }
         if text != shown {
@@ -161,6 +161,6 @@ async fn watch(args: &Args, connection: &Connection) -> Result<()> {
             print(format_args!("{between}{text}"))?;
             shown = text;
         }
-        cache.changed().await?;
+        cache.watches.changed().await?;
     }
 }

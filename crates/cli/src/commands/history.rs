@@ -2,8 +2,7 @@
 
 use anyhow::{Result, anyhow, bail};
 use jiff::Timestamp;
-use kube::Api;
-use ordereddeployment_api::{HistoryEntry, OrderedDeployment};
+use ordereddeployment_api::HistoryEntry;
 use serde_json::json;
 
 use crate::client::explain::explain;
@@ -61,9 +60,8 @@ async fn history(
     output: Option<Output>,
     style: Style,
 ) -> Result<String> {
-    let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let doing = format!("cannot read {name} in {}", connection.namespace);
-    let found = api.get(name).await.map_err(|error| explain(error, &doing))?;
+    let found = connection.deployments().get(name).await.map_err(|error| explain(error, &doing))?;
     let revisions = reader::revisions(connection, &found).await?;
     if let Some(number) = number {
         let revision = named(&revisions, number, name)?;

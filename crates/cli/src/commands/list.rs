@@ -15,12 +15,13 @@ use crate::client::explain::explain;
 use crate::client::output::{self, Output};
 use crate::client::reader::Scope;
 use crate::terminal::escape::{escaped, print, print_data, print_stderr};
-use crate::terminal::style::{Paint, Style, width_of_stdout};
+use crate::terminal::style::Paint;
 use crate::terminal::table::{Dropped, REASON, Table, left, shortened, text_of};
 use crate::view::age::age;
 use crate::view::overview::images;
 use crate::view::phase::Phase;
 use crate::view::pod::ObservedPod;
+use crate::view::tree::Drawing;
 
 /// The columns that are left out if lines are too wide, in this order. `get` shows them.
 const DROPPED: [Dropped; 3] = [("AGE", usize::MAX), ("UPDATED", usize::MAX), ("AVAILABLE", REASON)];
@@ -72,14 +73,9 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
         print_stderr(format_args!("No OrderedDeployments in {place}."));
         return Ok(());
     }
-    let options = Options {
-        namespaces: args.all_namespaces,
-        wide: args.output == Some(Output::Wide),
-        style: Style::of_stdout(),
-        width: width_of_stdout(),
-    };
+    let drawing = Drawing { wide: args.output == Some(Output::Wide), ..Drawing::of_stdout("") };
     let waiting = waiting(&scope.api(&connection.client)).await;
-    let text = table(&found, &waiting, Timestamp::now(), options);
+    let text = table(&found, &waiting, Timestamp::now(), args.all_namespaces, drawing);
     Ok(print(text)?)
 }
 
@@ -90,7 +86,6 @@ pub(crate) async fn waiting(pods: &Api<ObservedPod>) -> Waiting {
     pods.iter().filter_map(reason).collect()
 }
 
-/// The object of a pod, and why the pod does not run.
 fn reason(pod: &ObservedPod) -> Option<((String, String), String)> {
     let set = pod.owner_references().iter().find(|owner| owner.kind == OrderedReplicaSet::kind(&()))?;
     let hash = pod.labels().get(POD_TEMPLATE_HASH)?;
@@ -104,18 +99,13 @@ fn reason(pod: &ObservedPod) -> Option<((String, String), String)> {
     Some(((pod.namespace()?, name.to_owned()), why))
 }
 
-/// How the table is drawn.
-#[derive(Clone, Copy)]
-struct Options {
+fn table(
+    found: &[OrderedDeployment],
+    waiting: &Waiting,
+    now: Timestamp,
     namespaces: bool,
-    wide: bool,
-    style: Style,
-    width: Option<usize>,
-}
-
-/// The table, sorted by namespace and name.
-fn table(found: &[OrderedDeployment], waiting: &Waiting, now: Timestamp, options: Options) -> String {
-    let Options { namespaces, wide, style, width } = options;
+    Drawing { style, width, wide, .. }: Drawing<'_>,
+) -> String {
     let width = width.filter(|_| !wide);
     let count = |count: fn(&OrderedDeploymentStatus) -> Option<i32>| {
         move |found: &OrderedDeployment| found.status.as_ref().and_then(count).unwrap_or(0).to_string()

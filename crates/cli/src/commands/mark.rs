@@ -136,7 +136,6 @@ pub(crate) async fn mark(connection: &Connection, pod: &str, marks: Marks) -> Re
     Ok(format!("{pod}: {}\n{}", changes.join("; "), place(connection, &marked, marks.pause).await))
 }
 
-/// Removes the annotations of one pod.
 pub(crate) async fn unmark(connection: &Connection, pod: &str) -> Result<String> {
     let unmarked = annotate(connection, pod, no_marks()).await;
     let unmarked = unmarked.map_err(|error| explained(connection, error, "unmark", pod))?;
@@ -177,7 +176,6 @@ pub(crate) async fn unmark_all(connection: &Connection, family: Family, name: &s
     Ok(format!("{name}: annotations {done} from {pods}: {}{note}", some_of(&unmarked)))
 }
 
-/// The annotations that mark a pod.
 const MARKS: [&str; 4] = [
     annotation::DELETE_PRIORITY,
     annotation::DELETE_PRIORITY_ALIAS,
@@ -185,7 +183,6 @@ const MARKS: [&str; 4] = [
     annotation::PAUSE_DURATION,
 ];
 
-/// The change that removes all marks.
 fn no_marks() -> Map<String, Value> {
     MARKS.into_iter().map(|key| (key.to_owned(), Value::Null)).collect()
 }
@@ -261,7 +258,6 @@ async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) 
     lines.join("\n")
 }
 
-/// The name of the deployment that controls the pod's set.
 async fn owner(connection: &Connection, pod: &ObservedPod, family: Family) -> Option<String> {
     let set = family.set_of(&pod.metadata)?;
     let (client, namespace) = (connection.client.clone(), &connection.namespace);

@@ -68,7 +68,6 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     Ok(print(text)?)
 }
 
-/// The current order, for programs.
 fn json(overview: &Overview) -> Value {
     let pods = overview.in_order().into_iter().map(|row| {
         json!({
@@ -87,7 +86,6 @@ fn json(overview: &Overview) -> Value {
     })
 }
 
-/// The current order, with the barrier.
 pub(crate) fn order(overview: &Overview, drawing: Drawing<'_>) -> String {
     let style = drawing.style;
     let rows = overview.in_order();
@@ -101,9 +99,7 @@ pub(crate) fn order(overview: &Overview, drawing: Drawing<'_>) -> String {
     };
     let mut lines =
         vec![format!("{}: {which}, in deletion order", style.paint(Paint::Title, &overview.reference()))];
-    lines.extend(
-        overview.notes.iter().map(|note| format!("{} {}", style.paint(Paint::Warn, "note:"), escaped(note))),
-    );
+    lines.extend(notes(overview, drawing));
     let (headings, mut pods) = columns(overview, &rows, drawing);
     lines.push(style.paint(Paint::Dim, &headings));
     for row in &rows {
@@ -116,6 +112,11 @@ pub(crate) fn order(overview: &Overview, drawing: Drawing<'_>) -> String {
         wrapped(&note, drawing.width, "  ")
     }));
     text_of(&lines)
+}
+
+fn notes(overview: &Overview, drawing: Drawing<'_>) -> impl Iterator<Item = String> {
+    let what = drawing.style.paint(Paint::Warn, "note:");
+    overview.notes.iter().map(move |note| format!("{what} {}", escaped(note)))
 }
 
 /// The places whose pods share a priority: only the order of priorities stays as it is.
@@ -133,7 +134,6 @@ fn movable(rows: &[&PodRow]) -> Option<String> {
     })
 }
 
-/// The pods that a scale-down deletes, and those that stay.
 pub(crate) fn preview(
     state: &ObservedState,
     overview: &Overview,
@@ -167,9 +167,7 @@ pub(crate) fn preview(
         "{name}: scaling from {from} to {replicas} would delete {}",
         pods_in_words(going.len())
     )];
-    lines.extend(
-        overview.notes.iter().map(|note| format!("{} {}", style.paint(Paint::Warn, "note:"), escaped(note))),
-    );
+    lines.extend(notes(overview, drawing));
     let (headings, mut pods) = columns(overview, &active, drawing);
     lines.push(style.paint(Paint::Dim, &headings));
     lines.extend(going.iter().filter_map(|row| pods.remove(&*row.uid)).flatten());

@@ -1,9 +1,7 @@
 //! `pause` and `unpause`: write `spec.paused`, as in a Deployment, and do not wait.
 
 use anyhow::Result;
-use kube::Api;
 use kube::api::Patch;
-use ordereddeployment_api::OrderedDeployment;
 use serde_json::json;
 
 use crate::client::explain::explain;
@@ -50,7 +48,7 @@ pub(crate) async fn run_unpause(args: UnpauseArgs, connect: ConnectArgs) -> Resu
 
 /// Writes the field. Returns the result and the next command.
 pub(crate) async fn set(connection: &Connection, name: &str, paused: bool) -> Result<String> {
-    let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
+    let api = connection.deployments();
     let what = if paused { "pause" } else { "unpause" };
     let doing = format!("cannot {what} {name} in {}", connection.namespace);
     let found = api.get(name).await.map_err(|error| explain(error, &doing))?;

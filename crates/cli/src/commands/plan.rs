@@ -6,14 +6,13 @@ mod idle_points;
 mod json;
 mod spec_change;
 mod text;
-mod timeline;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
-use kube::{Api, Client};
-use ordereddeployment_api::{OrderedDeployment, parse_pause_duration};
+use anyhow::{Context, Result, anyhow};
+use kube::Client;
+use ordereddeployment_api::parse_pause_duration;
 use ordereddeployment_planner::whole_seconds;
 use ordereddeployment_wire::Family;
 use serde_json::Value;
@@ -60,35 +59,29 @@ pub(crate) struct Args {
     /// The output format
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Output>,
-    /// Assume that new pods are ready after this time [default: the time that the current pods took]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    ready_after: Option<Duration>,
-    /// Assume that deleted pods are removed after this time [default: 5s]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    gone_after: Option<Duration>,
-    /// Assume that each pause is resumed after this time [default: 1m]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    resumed_after: Option<Duration>,
+    #[command(flatten)]
+    assumptions: AssumptionFlags,
 }
 
 pub(crate) async fn run(args: Args, mut connect: ConnectArgs) -> Result<()> {
-    let manifest = args.filename.as_deref().map(read_manifest).transpose()?;
+    let read = |path: &PathBuf| {
+        let text = crate::input::read(path)?;
+        spec_change::manifest(&text).with_context(|| path.display().to_string())
+    };
+    let manifest = args.filename.as_ref().map(read).transpose()?;
     let change = SpecChange { manifest, replicas: args.replicas, images: args.images };
     connect.namespace = change.namespace(connect.namespace)?;
     let connection = connect.connect().await?;
     let name = change.name(args.name.as_deref())?;
-    let given =
-        AssumptionFlags { ready: args.ready_after, gone: args.gone_after, resumed: args.resumed_after };
     if change.manifest.is_some() && is_missing(&connection, &name).await? {
         let text = change.describe_creation(&name, &connection.namespace)?;
         return Ok(print_line(text)?);
     }
-    // Times in a status are whole seconds. The plan starts at a whole second, so that the printed times are
-    // consistent.
+    // Times in a status are whole seconds. With them the printed times are consistent.
     let now = whole_seconds(connection.clock.now());
     let named = (connection.namespace.as_str(), name.as_str());
     let state = reader::one(&connection.client, Family::Ordered, named, now).await?;
-    let mut plan = forecast::plan(&connection.client, &state, &change, given).await?;
+    let mut plan = forecast::plan(&connection.client, &state, &change, args.assumptions).await?;
     plan.next = change.command(&name, args.filename.as_deref(), &connection.flags);
     let fold = Fold { all: args.all, ..Fold::default() };
     if let Some(output) = output::for_programs(args.output) {
@@ -101,7 +94,6 @@ pub(crate) async fn run(args: Args, mut connect: ConnectArgs) -> Result<()> {
     Ok(print(text::text(&plan, Drawing { width, ..drawing }))?)
 }
 
-/// The plan of the rest of the current rollout.
 pub(crate) async fn rest_of(
     client: &kube::Client,
     state: &ObservedState,
@@ -114,17 +106,15 @@ pub(crate) async fn rest_of(
 
 /// The timeline of the current rollout, or of a rollout to these images, each `container=image`.
 pub(crate) async fn timeline(client: &Client, state: &ObservedState, images: &[String]) -> Result<Value> {
-    let images = images.iter().map(|text| pair(text));
-    let images = images.collect::<Result<Vec<_>, String>>().map_err(|error| anyhow!(error))?;
+    let images = images.iter().map(|text| pair(text)).collect::<Result<_>>()?;
     let change = SpecChange { images, ..SpecChange::default() };
     let plan = forecast::plan(client, state, &change, AssumptionFlags::default()).await?;
-    Ok(timeline::timeline(&plan))
+    Ok(json::timeline(&plan))
 }
 
 /// Whether the CRD is installed and the object does not exist.
 async fn is_missing(connection: &Connection, name: &str) -> Result<bool> {
-    let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
-    match api.get(name).await {
+    match connection.deployments().get(name).await {
         // The details of the status name the object only if the CRD is installed.
         Err(kube::Error::Api(status)) if status.code == 404 => {
             Ok(status.details.as_ref().is_some_and(|details| !details.name.is_empty()))
@@ -134,17 +124,12 @@ async fn is_missing(connection: &Connection, name: &str) -> Result<bool> {
     }
 }
 
-fn read_manifest(path: &std::path::Path) -> Result<Value> {
-    let text = crate::input::read(path)?;
-    spec_change::manifest(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
-}
-
 /// Parses a duration, which may be 0.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration> {
     if text == "0" || text == "0s" {
         return Ok(Duration::ZERO);
     }
-    parse_pause_duration(text).ok_or_else(|| "give a duration such as 30s, 5m or 500ms".to_owned())
+    parse_pause_duration(text).ok_or_else(|| anyhow!("give a duration such as 30s, 5m or 500ms"))
 }
 
 #[cfg(test)]

@@ -3,18 +3,15 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
-use kube::Api;
+use anyhow::{Result, bail};
 use kube::api::Patch;
-use kube_runtime::wait::await_condition;
 use ordereddeployment_api::{Hold, OrderedDeployment, OrderedDeploymentStatus};
 use serde_json::{Value, json};
 
 use crate::client::Connection;
 use crate::client::explain::explain;
-use crate::exit::ExitError;
+use crate::exit::TimedOut;
 
-/// A request about an object.
 pub(crate) struct StatusRequest<'a> {
     connection: &'a Connection,
     name: &'a str,
@@ -30,7 +27,7 @@ impl<'a> StatusRequest<'a> {
     /// Reads the object. With the revision that a page has shown, an error if the rollout is to another one
     /// by now: the user has not seen that one.
     pub(crate) async fn read(&self, seen: Option<i64>) -> Result<OrderedDeployment> {
-        let found = self.api(&self.connection.client).get_status(self.name).await;
+        let found = self.connection.deployments().get_status(self.name).await;
         let found = found.map_err(|error| explain(error, &self.doing))?;
         let rollout = found.status.as_ref().and_then(|status| status.rollout.as_ref());
         let revision = rollout.map_or(0, |rollout| rollout.revision);
@@ -59,8 +56,7 @@ impl<'a> StatusRequest<'a> {
         let (dry_run, flags) = (connection.dry_run, &connection.flags);
         if dry_run.sends() {
             let patch = Patch::Merge(json!({"status": {field: value}}));
-            let api = self.api(&connection.client);
-            let patched = api.patch_status(name, &dry_run.patch_params(), &patch).await;
+            let patched = connection.deployments().patch_status(name, &dry_run.patch_params(), &patch).await;
             patched.map_err(|error| explain(error, doing))?;
         }
         if dry_run.is_dry() {
@@ -73,24 +69,15 @@ impl<'a> StatusRequest<'a> {
             ));
         };
         let is_answered = |found: &OrderedDeployment| json!(found.status)[field].is_null();
-        let answered =
-            await_condition(self.api(&connection.watching), name, |found: Option<&OrderedDeployment>| {
-                found.is_none_or(is_answered)
-            });
-        let found = tokio::time::timeout(limit, answered).await.map_err(|_| {
-            ExitError::timed_out(format!(
-                "{name}: timed out waiting for the controller to handle the {what} ({} s)\nhint: is \
+        let found =
+            tokio::time::timeout(limit, connection.until(name, is_answered)).await.map_err(|_| {
+                TimedOut(format!(
+                    "{name}: timed out waiting for the controller to handle the {what} ({} s)\nhint: is \
                  ordered-controller-manager running? The request stays and is handled once it is.",
-                limit.as_secs()
-            ))
-        })?;
-        let found = found.map_err(|error| anyhow!("{doing}: the watch failed: {error}"))?;
-        let found = found.ok_or_else(|| anyhow!("{name} was deleted"))?;
+                    limit.as_secs()
+                ))
+            })??;
         result(&found.status.unwrap_or_default(), found.spec.paused)
-    }
-
-    fn api(&self, client: &kube::Client) -> Api<OrderedDeployment> {
-        Api::namespaced(client.clone(), &self.connection.namespace)
     }
 }
 

@@ -9,7 +9,6 @@ use crate::client::{ConnectArgs, Connection, Target};
 use crate::commands::template_change::TemplateChange;
 use crate::terminal::escape::print_line;
 
-/// The annotation of `kubectl rollout restart`.
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 
 /// Replace all pods in order, with the same template
@@ -38,8 +37,7 @@ pub(crate) async fn restart(connection: &Connection, name: &str) -> Result<Strin
     // kubectl writes whole seconds.
     let second = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now);
     template.edit(|template| annotate(template, &second.to_string()));
-    let doing = format!("cannot restart {name} in {}", connection.namespace);
-    let change = TemplateChange { state: &state, name, template, annotation: None, doing: &doing };
+    let change = TemplateChange { state: &state, verb: "restart", template, annotation: None };
     change.refuse_if_paused(&connection.flags)?;
     change.apply(connection, "restarted", "would be restarted").await
 }

@@ -1,12 +1,12 @@
 //! `resume`: requests that the controller passes a pause point. It writes `status.resumeRequested` and waits
 //! for the controller.
 
-mod confirm;
 mod plain;
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use kube::Api;
 use ordereddeployment_api::names::{ALL_POINTS, condition, reason};
 use ordereddeployment_api::{Blocked, ConditionStatus, Hold, OrderedDeploymentSpec, OrderedDeploymentStatus};
@@ -17,7 +17,7 @@ use crate::client::{
     ConnectArgs, Connection, DryRunArgs, OfEither, Timeout, object_name, of_either, timeout,
 };
 use crate::commands::request::{StatusRequest, next_command};
-use crate::terminal::escape::print_line;
+use crate::terminal::escape::{print_line, print_stderr};
 use crate::view::declared;
 use crate::view::overview::images;
 use crate::view::phase::{aborted, blocked, pause_point, suspended_revision};
@@ -66,9 +66,7 @@ pub(crate) struct Args {
 /// The pause points to pass.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ResumeTarget<'a> {
-    /// The pause point at which the rollout is paused.
     Current,
-    /// The pause point with that id.
     Hold(&'a str),
     /// All pause points of this rollout; with a revision, if it is the one that a page has shown.
     All(Option<i64>),
@@ -90,8 +88,7 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
     Ok(print_line(resume(&connection, name, target, args.timeout.0).await?)?)
 }
 
-/// The id of the pause point to pass: the requested one, or the one at which the object is paused, once the
-/// user has seen it. `None`: it is not paused.
+/// The id of the requested pause point, or of the hold, once the user has seen it. `None`: not paused.
 async fn chosen(args: &Args, connection: &Connection) -> Result<Option<String>> {
     if args.hold.is_some() {
         return Ok(args.hold.clone());
@@ -106,8 +103,31 @@ async fn chosen(args: &Args, connection: &Connection) -> Result<Option<String>> 
     let template = images(&spec.template.value()).join(", ");
     let updated = status.updated_replicas.unwrap_or(0);
     let pods = format!("{updated} of {} pods are of the new template ({template})", spec.replicas);
-    confirm::confirm(name, &hold, &pods, &connection.flags, args.yes).await?;
+    confirm(name, &hold, &pods, &connection.flags, args.yes).await?;
     Ok(Some(hold.id))
+}
+
+/// Shows the pause point that a resume without a name passes, and asks whether to pass it.
+async fn confirm(name: &str, hold: &Hold, pods: &str, flags: &str, yes: bool) -> Result<()> {
+    let shown = format!("{name} is paused at {} since {}: {pods}", pause_point(hold), hold.since.0);
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        bail!(
+            "{shown}\nhint: name the pause point that you mean: `kubectl ordered resume {name} {}{flags}`",
+            hold.label()
+        );
+    }
+    print_stderr(format_args!("{shown}\n"));
+    if yes {
+        return Ok(());
+    }
+    print_stderr(format_args!("Pass it? [y/N] "));
+    let mut answer = String::new();
+    let read = tokio::task::spawn_blocking(move || std::io::stdin().read_line(&mut answer).map(|_| answer));
+    let answer = read.await?.context("cannot read the answer")?;
+    if !matches!(answer.trim(), "y" | "Y" | "yes") {
+        bail!("nothing was changed");
+    }
+    Ok(())
 }
 
 /// The id of the point of this name: of the hold, or of a point that is ahead or passed.
@@ -182,9 +202,8 @@ fn is_declared(id: &str, spec: &OrderedDeploymentSpec, status: &OrderedDeploymen
         .is_some_and(|(label, _)| status.passed_by(id).is_some() || declared::find(spec, label).is_some())
 }
 
-/// Whether the pod of an id exists.
 async fn pod_exists(id: &str, pod: &str, connection: &Connection) -> Result<bool> {
-    let pod = object_name(pod).map_err(|error| anyhow!("{id:?} is not the id of a pause point: {error}"))?;
+    let pod = object_name(pod).with_context(|| format!("{id:?} is not the id of a pause point"))?;
     let pods: Api<PodView> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let found = pods.get_opt(&pod).await;
     let found = found.map_err(|error| explain(error, &format!("cannot check whether {id} is passed")))?;
@@ -221,8 +240,13 @@ pub(crate) fn request(
     };
     match target {
         ResumeTarget::Current => {
-            if let Some((blocked, message)) = blocked(status) {
-                return Err(blocked_error((name, flags), blocked, message));
+            if let Some((Blocked { id, .. }, message)) = blocked(status) {
+                bail!(
+                    "{name} is not paused, and a resume would pass its next pause point. {message}\nhint: \
+                     the rollout continues once these pods are available or deleted\nhint: pass the pause \
+                     point with `kubectl ordered resume {name} {id}{flags}`, or roll back with `kubectl \
+                     ordered undo {name}{flags}`"
+                );
             }
             Ok((hold.ok_or_else(not_paused)?.id.clone(), false))
         }
@@ -254,16 +278,6 @@ fn is_blocked_at(status: &OrderedDeploymentStatus, id: &str) -> bool {
     blocked(status).is_some_and(|(blocked, _)| blocked.id == id)
 }
 
-/// The error for a plain resume of a blocked rollout, which continues once the blocking pods are available.
-fn blocked_error((name, flags): (&str, &str), blocked: &Blocked, message: &str) -> anyhow::Error {
-    let id = &blocked.id;
-    anyhow!(
-        "{name} is not paused, and a resume would pass its next pause point. {message}\nhint: the rollout \
-         continues once these pods are available or deleted\nhint: pass the pause point with `kubectl \
-         ordered resume {name} {id}{flags}`, or roll back with `kubectl ordered undo {name}{flags}`"
-    )
-}
-
 /// Whether the current rollout has passed that pause point: the status says so, or its pod is deleted.
 fn is_passed(name: &str, id: &str, status: &OrderedDeploymentStatus, point: Option<&str>) -> bool {
     let Some((pod_name, revision)) = id.rsplit_once('@') else { return false };
@@ -281,7 +295,6 @@ fn is_passed(name: &str, id: &str, status: &OrderedDeploymentStatus, point: Opti
     }
 }
 
-/// The result of the request, and the next command.
 fn result(
     (name, flags): (&str, &str),
     id: &str,

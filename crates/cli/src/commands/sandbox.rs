@@ -20,7 +20,6 @@ use crate::terminal::style::has_colors_on_stderr;
 /// The start of the kubeconfigs that this command writes. Only such files are overwritten.
 const OURS: &str = "apiVersion: v1\nkind: Config\nclusters:\n- name: sandbox\n";
 
-/// Why Deployments and ReplicaSets are refused.
 const NO_BUILTIN_CONTROLLERS: &str = "this sandbox runs no controllers for Deployments and ReplicaSets, so \
                                       nothing would happen; convert the manifest with `kubectl ordered \
                                       convert -f FILE`";
@@ -99,13 +98,15 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let endpoint = cluster.sandbox.listen(address).await?;
     write_secret(&args.kubeconfig, &endpoint.kubeconfig)?;
+    // The other terminal can have another directory.
+    let path = std::path::absolute(&args.kubeconfig).unwrap_or(args.kubeconfig);
     let controller = if args.no_controller { "no controller" } else { "the controller" };
     print(format_args!(
         "A cluster in memory listens on {}: {nodes} nodes, the CRDs and {controller}. Run in another \
          terminal:\n\n  export KUBECONFIG={}\n  kubectl apply -f docs/examples/web.yaml\n  kubectl get \
          od,ors,pods\n\nPress Ctrl-C to stop it. Nothing is stored.\n",
         endpoint.url,
-        absolute(&args.kubeconfig)
+        path.display()
     ))?;
     tokio::select! {
         error = cluster.failed() => return Err(error),
@@ -115,18 +116,12 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     cluster.stop().await
 }
 
-/// That many nodes in two pools.
 fn nodes(number: u16, pods_capacity: u32) -> Vec<NodeSpec> {
     let node = |index: u16| {
         let pool = if index <= number.div_ceil(2) { "inference" } else { "hybrid" };
         NodeSpec { pods_capacity, ..NodeSpec::in_pool(&format!("n{index}"), pool) }
     };
     (1..=number).map(node).collect()
-}
-
-/// The absolute path, because the other terminal can have another directory.
-fn absolute(path: &Path) -> String {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
 /// An error if the file is another kubeconfig, or that of a running sandbox.
@@ -179,10 +174,10 @@ fn write_secret(path: &Path, text: &str) -> Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn watch_delay(text: &str) -> Result<(String, Duration), String> {
-    let (plural, time) = text.split_once('=').ok_or("give a resource and a duration, such as pods=2s")?;
+fn watch_delay(text: &str) -> Result<(String, Duration)> {
+    let (plural, time) = text.split_once('=').context("give a resource and a duration, such as pods=2s")?;
     if plural.is_empty() || !plural.chars().all(|c| c.is_ascii_lowercase()) {
-        return Err("name the resource in the plural, such as pods".to_owned());
+        bail!("name the resource in the plural, such as pods");
     }
     Ok((plural.to_owned(), duration(time)?))
 }

@@ -1,7 +1,6 @@
 //! The screen of `get --watch` on a terminal: it shows the cached state and runs `resume` and `plan`. It
 //! decides nothing: the keys and the lines are pure functions in [`view`].
 
-mod paint;
 mod view;
 
 use std::time::Duration;
@@ -10,7 +9,11 @@ use anyhow::{Context, Result};
 use crossterm::event::{Event, EventStream, KeyEventKind};
 use futures::StreamExt;
 use ordereddeployment_wire::Family;
-use ratatui::DefaultTerminal;
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Color, Modifier, Style as TextStyle};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+use ratatui::{DefaultTerminal, Frame};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -20,17 +23,17 @@ use crate::client::reader::Scope;
 use crate::client::watch_cache::WatchCache;
 use crate::commands::plan::rest_of;
 use crate::commands::resume::{ResumeTarget, resume};
+use crate::terminal::escape::{PAINT_MARKS, escaped};
 use crate::terminal::style::Style;
 use crate::terminal::table::text_of;
 use crate::view::overview::Overview;
 use crate::view::tree::{self, Drawing, Fold};
-use view::{Done, Effect, Link, View};
+use view::{Done, Effect, Page, View};
 
 /// The interval for updating ages. It causes no request.
 const TICK: Duration = Duration::from_secs(1);
 /// How long the end of the screen waits for a request that is being sent.
 const SENDING: Duration = Duration::from_secs(5);
-/// How long `r` waits for the controller.
 const RESUME: Duration = Duration::from_secs(30);
 
 pub(crate) struct Options<'a> {
@@ -74,10 +77,10 @@ async fn show(
     let mut keys = EventStream::new();
     let (sender, mut results) = mpsc::unbounded_channel();
     loop {
-        let now = connection.clock.now();
-        let Some(state) = cache.states(now).pop() else { return Ok(format!("{name} is deleted\n")) };
+        let Some(state) = cache.states(connection.clock.now()).pop() else {
+            return Ok(format!("{name} is deleted\n"));
+        };
         let overview = Overview::of(&state, options.pool_label);
-        let link = Link { lost: cache.lost(), now };
         terminal.draw(|frame| {
             let area = frame.area();
             let style = Style { color: true, ..Style::of_stdout() };
@@ -88,11 +91,11 @@ async fn show(
                 wide: options.wide,
                 fold: Fold::default(),
             };
-            let page = view.page(&overview, link, drawing, usize::from(area.height));
-            paint::draw(frame, &page);
+            let page = view.page(&overview, cache.watches.lost(), drawing, usize::from(area.height));
+            draw(frame, &page);
         })?;
         tokio::select! {
-            changed = cache.changed() => drop(changed?),
+            changed = cache.watches.changed() => changed?,
             Some(done) = results.recv() => view.done(done),
             event = keys.next() => {
                 let Some(event) = event else { return Ok(last(&overview, connection)) };
@@ -133,7 +136,47 @@ async fn show(
     }
 }
 
-/// The state that stays on the terminal.
 fn last(overview: &Overview, connection: &Connection) -> String {
     text_of(&tree::summary(overview, Drawing::of_stdout(&connection.flags)))
+}
+
+/// Draws the three parts. Only lines that fit are in them.
+fn draw(frame: &mut Frame<'_>, page: &Page) {
+    let height = |lines: &[String]| Constraint::Length(u16::try_from(lines.len()).unwrap_or(u16::MAX));
+    let parts = Layout::vertical([height(&page.top), Constraint::Min(1), height(&page.bottom)]);
+    let areas = parts.split(frame.area());
+    for (lines, area) in [&page.top, &page.middle, &page.bottom].into_iter().zip(areas.iter()) {
+        let lines: Vec<Line<'_>> = lines.iter().map(|line| painted(line)).collect();
+        frame.render_widget(Paragraph::new(lines), *area);
+    }
+}
+
+/// A line with the colours of its marks. Other control characters are escaped.
+fn painted(line: &str) -> Line<'static> {
+    let mut spans = Vec::new();
+    let mut style = TextStyle::default();
+    let mut text = String::new();
+    for c in line.chars() {
+        let Some(mark) = PAINT_MARKS.iter().position(|(mark, _)| *mark == c) else {
+            text.push(c);
+            continue;
+        };
+        spans.push(Span::styled(escaped(&std::mem::take(&mut text)).into_owned(), style));
+        style = of_mark(mark);
+    }
+    spans.push(Span::styled(escaped(&text).into_owned(), style));
+    Line::from(spans)
+}
+
+/// The style of a mark, as [`crate::terminal::escape::terminal_text`] writes it.
+fn of_mark(mark: usize) -> TextStyle {
+    let plain = TextStyle::default();
+    match mark {
+        1 => plain.add_modifier(Modifier::BOLD),
+        2 => plain.add_modifier(Modifier::DIM),
+        3 => plain.fg(Color::Green),
+        4 => plain.fg(Color::Yellow).add_modifier(Modifier::BOLD),
+        5 => plain.fg(Color::Red),
+        _ => plain,
+    }
 }

@@ -40,14 +40,14 @@ pub(crate) struct ImageArgs {
 }
 
 /// Parses `container=image`, as `kubectl set image` does.
-pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+pub(crate) fn pair(text: &str) -> Result<(String, String)> {
     match text.split_once('=') {
         Some((container, image))
             if !container.is_empty() && !image.is_empty() && !image.contains(char::is_whitespace) =>
         {
             Ok((container.to_owned(), image.to_owned()))
         }
-        _ => Err("give a container and its image, such as web=nginx:1.29".to_owned()),
+        _ => bail!("give a container and its image, such as web=nginx:1.29"),
     }
 }
 
@@ -65,7 +65,6 @@ pub(crate) async fn set_image(
 ) -> Result<String> {
     let state = connection.state(Family::Ordered, name).await?;
     let mut template = state.deployment.spec.template.value();
-    let doing = format!("cannot set images of {name} in {}", connection.namespace);
     let changed = replace_images(&mut template, images, name)?;
     if changed.is_empty() {
         return Ok(format!(
@@ -74,7 +73,7 @@ pub(crate) async fn set_image(
         ));
     }
     let template = ordereddeployment_api::Template::new(&template);
-    let change = TemplateChange { state: &state, name, template, annotation: None, doing: &doing };
+    let change = TemplateChange { state: &state, verb: "set images of", template, annotation: None };
     let changed = changed.join(", ");
     change.apply(connection, &changed, &format!("would change {changed}")).await
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use futures::StreamExt;
-use kube::{Api, Client};
+use kube::Api;
 use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_wire::Family;
@@ -63,50 +63,51 @@ pub(crate) enum Until {
 
 pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<Exit> {
     let connection = connect.connect().await?;
-    let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
-    let doing = format!("cannot read {} in {}", args.name, connection.namespace);
+    let (name, flags) = (&args.name, &connection.flags);
+    let doing = format!("cannot read {name} in {}", connection.namespace);
     // A read returns errors that a watch would only retry: not found, forbidden, no server.
-    let first = api.get(&args.name).await.map_err(|error| explain(error, &doing))?;
-    let mut printer = StatusPrinter::default();
-    if let Some(exit) = printer.print(&first, args.until, &connection.flags)? {
-        return ended(&args, &connection, exit).await;
+    let first = connection.deployments().get(name).await.map_err(|error| explain(error, &doing))?;
+    let mut last = String::new();
+    // Prints the state if it has changed. Returns the exit code once the wait is over.
+    let mut show = |found: &OrderedDeployment| -> Result<Option<Exit>> {
+        let (exit, line) = evaluate(found, args.until, flags);
+        if line != last {
+            print_line(escaped(&line))?;
+            last = line;
+        }
+        Ok(exit)
+    };
+    let mut exit = show(&first)?;
+    let mut is_late = false;
+    if exit.is_none() && args.watch {
+        let limit = args.timeout.0.unwrap_or(Duration::MAX);
+        let waited = tokio::time::timeout(limit, wait(&connection, name, show)).await;
+        is_late = waited.is_err();
+        exit = waited.ok().transpose()?;
     }
-    if !args.watch {
-        print_waiting(&args, &connection).await?;
-        return Ok(Exit::TimedOut);
-    }
-    let waiting = wait(&connection.watching, &connection.namespace, &args, &connection.flags, &mut printer);
-    let Timeout(limit) = args.timeout;
-    if let Ok(done) = tokio::time::timeout(limit.unwrap_or(Duration::MAX), waiting).await {
-        return ended(&args, &connection, done?).await;
-    }
-    print_waiting(&args, &connection).await?;
-    print_stderr(format_args!(
-        "error: {}: timed out waiting for the rollout\nhint: see `kubectl ordered get {}{}`",
-        args.name, args.name, connection.flags
-    ));
-    Ok(Exit::TimedOut)
-}
-
-/// Prints why a pod does not run, if the user may read pods.
-async fn print_waiting(args: &Args, connection: &Connection) -> Result<()> {
-    let pods = Api::namespaced(connection.client.clone(), &connection.namespace);
-    let key = (connection.namespace.clone(), args.name.clone());
-    if let Some(why) = waiting(&pods).await.get(&key) {
-        print(format_args!("note: a pod does not run: {}\n", escaped(why)))?;
-    }
-    Ok(())
-}
-
-/// The end of the wait. If the rollout is complete, it names the pause points that are left on pods.
-async fn ended(args: &Args, connection: &Connection, exit: Exit) -> Result<Exit> {
-    if let Some(note) = points_left(&args.name, connection).await {
+    let note = match exit {
+        Some(_) => points_left(name, &connection).await,
+        None => not_running(name, &connection).await,
+    };
+    if let Some(note) = note {
         print(format_args!("note: {}\n", escaped(&note)))?;
     }
-    Ok(exit)
+    if is_late {
+        print_stderr(format_args!(
+            "error: {name}: timed out waiting for the rollout\nhint: see `kubectl ordered get {name}{flags}`"
+        ));
+    }
+    Ok(exit.unwrap_or(Exit::TimedOut))
 }
 
-/// The note of the pause points that are left, if the rollout is complete and the user may read its pods.
+/// Why a pod does not run, if the user may read pods.
+async fn not_running(name: &str, connection: &Connection) -> Option<String> {
+    let pods = Api::namespaced(connection.client.clone(), &connection.namespace);
+    let why = waiting(&pods).await.remove(&(connection.namespace.clone(), name.to_owned()))?;
+    Some(format!("a pod does not run: {why}"))
+}
+
+/// The pause points that are left on pods, if the rollout is complete and the user may read its pods.
 async fn points_left(name: &str, connection: &Connection) -> Option<String> {
     let state = connection.state(Family::Ordered, name).await.ok()?;
     if Phase::of(&state.deployment) != Phase::Complete {
@@ -117,52 +118,25 @@ async fn points_left(name: &str, connection: &Connection) -> Option<String> {
 }
 
 async fn wait(
-    client: &Client,
-    namespace: &str,
-    args: &Args,
-    flags: &str,
-    printer: &mut StatusPrinter,
+    connection: &Connection,
+    name: &str,
+    mut show: impl FnMut(&OrderedDeployment) -> Result<Option<Exit>>,
 ) -> Result<Exit> {
-    let api: Api<OrderedDeployment> = Api::namespaced(client.clone(), namespace);
-    let config = watcher::Config::default().fields(&format!("metadata.name={}", args.name));
+    let api: Api<OrderedDeployment> = Api::namespaced(connection.watching.clone(), &connection.namespace);
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut changes = watcher(api, config).default_backoff().boxed();
     while let Some(change) = changes.next().await {
-        let (watcher::Event::Apply(found) | watcher::Event::InitApply(found)) = (match change {
-            Ok(watcher::Event::Delete(_)) => return Err(anyhow!("{} was deleted", args.name)),
-            Ok(event) => event,
+        let found = match change {
+            Ok(watcher::Event::Delete(_)) => return Err(anyhow!("{name} was deleted")),
+            Ok(watcher::Event::Apply(found) | watcher::Event::InitApply(found)) => found,
             // The watch reconnects. The caller has the timeout.
-            Err(_) => continue,
-        }) else {
-            continue;
+            Ok(_) | Err(_) => continue,
         };
-        if let Some(exit) = printer.print(&found, args.until, flags)? {
+        if let Some(exit) = show(&found)? {
             return Ok(exit);
         }
     }
-    Err(anyhow!("the watch of {} ended", args.name))
-}
-
-/// Prints the state whenever it changes.
-#[derive(Debug, Default)]
-struct StatusPrinter {
-    last: String,
-}
-
-impl StatusPrinter {
-    /// Prints the state. Returns the exit code once the wait is over.
-    fn print(
-        &mut self,
-        found: &OrderedDeployment,
-        until: Option<Until>,
-        flags: &str,
-    ) -> Result<Option<Exit>> {
-        let (exit, line) = evaluate(found, until, flags);
-        if line != self.last {
-            print_line(escaped(&line))?;
-            self.last = line;
-        }
-        Ok(exit)
-    }
+    Err(anyhow!("the watch of {name} ended"))
 }
 
 /// The exit code once the wait is over, and the state in one line.

@@ -2,53 +2,56 @@
 //! controller does the rollout.
 
 use anyhow::{Result, anyhow, bail};
-use kube::Api;
 use kube::api::Patch;
+use kube::{Api, ResourceExt};
 use ordereddeployment_api::{OrderedDeployment, Template};
 use serde_json::{Value, json};
 
 use crate::client::Connection;
 use crate::client::explain::explain;
 use crate::commands::request;
-use crate::view::pause_points::{self, UpcomingPausePoint};
+use crate::view::pause_points::upcoming;
 use crate::view::state::ObservedState;
 
 /// A new template for an OrderedDeployment.
 pub(crate) struct TemplateChange<'a> {
-    /// The state that the change was made from.
     pub(crate) state: &'a ObservedState,
-    pub(crate) name: &'a str,
+    /// What the user asked for, such as `restart`.
+    pub(crate) verb: &'static str,
     pub(crate) template: Template,
     /// An annotation of the OrderedDeployment to write with the template; `None` as the value removes it.
     pub(crate) annotation: Option<(&'static str, Option<String>)>,
-    /// The start of error messages: `cannot restart web in shop`.
-    pub(crate) doing: &'a str,
 }
 
 impl TemplateChange<'_> {
-    /// The pause points of the rollout that the change starts.
-    pub(crate) fn pause_points(&self) -> Vec<UpcomingPausePoint> {
-        pause_points::upcoming(self.state, &self.template)
+    /// The start of error messages: `cannot restart web in shop`.
+    fn doing(&self) -> String {
+        let deployment = &self.state.deployment;
+        let namespace = deployment.namespace().unwrap_or_default();
+        format!("cannot {} {} in {namespace}", self.verb, deployment.name_any())
     }
 
-    /// An error if `spec.paused` keeps the rollout from starting.
+    /// The text that lists the pause points of the rollout that it starts, and how many there are.
+    pub(crate) fn pause_points(&self) -> (String, usize) {
+        upcoming(self.state, &self.template)
+    }
+
     pub(crate) fn refuse_if_paused(&self, flags: &str) -> Result<()> {
         if self.state.deployment.spec.paused {
             bail!(
                 "{}: it is paused (spec.paused)\nhint: run `kubectl ordered unpause {}{flags}` first",
-                self.doing,
-                self.name
+                self.doing(),
+                self.state.deployment.name_any()
             );
         }
         Ok(())
     }
 
-    /// Writes the change. Returns the result: what is done, or would be, then the pause points, then the next
-    /// command.
+    /// Writes the change. Returns what is done, or would be, then the pause points and the next command.
     pub(crate) async fn apply(&self, connection: &Connection, done: &str, would: &str) -> Result<String> {
-        let points = self.pause_points();
+        let (listed, points) = self.pause_points();
         self.write(connection).await?;
-        let (name, flags, listed) = (self.name, &connection.flags, pause_points::describe(&points));
+        let (name, flags) = (self.state.deployment.name_any(), &connection.flags);
         if connection.dry_run.is_dry() {
             return Ok(format!("{name}: {would}{}\n{listed}", connection.dry_run.note()));
         }
@@ -57,7 +60,7 @@ impl TemplateChange<'_> {
                 "it is paused (spec.paused): start the rollout with `kubectl ordered unpause {name}{flags}`"
             )
         } else {
-            next_command(name, flags, &points)
+            next_command(&name, flags, points)
         };
         Ok(format!("{name}: {done}\n{listed}\n{next}"))
     }
@@ -67,19 +70,17 @@ impl TemplateChange<'_> {
         if !connection.dry_run.sends() {
             return Ok(None);
         }
-        let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
+        let (api, name) = (connection.deployments(), self.state.deployment.name_any());
         let patch = Patch::<()>::Json(serde_json::from_value(Value::Array(self.operations()))?);
-        let written = api.patch(self.name, &connection.dry_run.patch_params(), &patch).await;
-        match written {
+        match api.patch(&name, &connection.dry_run.patch_params(), &patch).await {
             Ok(written) => Ok(Some(written)),
             Err(error) if self.is_outdated(&error, &api).await => Err(anyhow!(
                 "{}: another client has changed the template since it was read\nhint: check `kubectl ordered \
-                 get {}{}` and try again",
-                self.doing,
-                self.name,
+                 get {name}{}` and try again",
+                self.doing(),
                 connection.flags
             )),
-            Err(error) => Err(explain(error, self.doing)),
+            Err(error) => Err(explain(error, &self.doing())),
         }
     }
 
@@ -89,7 +90,7 @@ impl TemplateChange<'_> {
         if !matches!(error, kube::Error::Api(status) if status.code == 422) {
             return false;
         }
-        let now = api.get(self.name).await;
+        let now = api.get(&self.state.deployment.name_any()).await;
         now.is_ok_and(|now| now.spec.template != self.state.deployment.spec.template)
     }
 
@@ -120,10 +121,9 @@ impl TemplateChange<'_> {
     }
 }
 
-/// What to run next, after a rollout has started.
-pub(crate) fn next_command(name: &str, flags: &str, points: &[UpcomingPausePoint]) -> String {
+pub(crate) fn next_command(name: &str, flags: &str, points: usize) -> String {
     match points {
-        [] => request::next_command((name, flags), None, false),
+        0 => request::next_command((name, flags), None, false),
         _ => format!(
             "wait for the first with `kubectl ordered status {name} --until held{flags}`, pass it with \
              `kubectl ordered resume {name}{flags}`"

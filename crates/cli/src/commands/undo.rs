@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
-use kube::Api;
-use kube_runtime::wait::await_condition;
+use anyhow::{Result, bail};
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_wire::Family;
@@ -14,10 +12,9 @@ use crate::client::{ConnectArgs, Connection, Target, Timeout, timeout};
 use crate::commands::history::named;
 use crate::commands::resume::{ResumeTarget, resume};
 use crate::commands::template_change::{self, TemplateChange};
-use crate::exit::ExitError;
+use crate::exit::TimedOut;
 use crate::terminal::escape::print_line;
 use crate::view::overview::images;
-use crate::view::pause_points;
 use crate::view::revisions::Revision;
 
 /// Roll back to an earlier revision
@@ -71,17 +68,14 @@ pub(crate) async fn undo(connection: &Connection, name: &str, options: UndoOptio
             target.number
         ));
     }
-    let doing = format!("cannot undo {name} in {}", connection.namespace);
     let change = TemplateChange {
         state: &state,
-        name,
+        verb: "undo",
         template: target.template.clone(),
         annotation: Some((annotation::CHANGE_CAUSE, target.cause.clone())),
-        doing: &doing,
     };
     change.refuse_if_paused(flags)?;
-    let points = change.pause_points();
-    let listed = pause_points::describe(&points);
+    let (listed, points) = change.pause_points();
     let to = format!("revision {} ({})", target.number, images(&target.template.value()).join(", "));
     let written = change.write(connection).await?;
     if connection.dry_run.is_dry() {
@@ -94,17 +88,21 @@ pub(crate) async fn undo(connection: &Connection, name: &str, options: UndoOptio
         ));
     }
     let done = format!("{name}: rolling back to {to}\n{listed}");
-    if points.is_empty() || !options.through {
-        return Ok(format!("{done}\n{}", template_change::next_command(name, flags, &points)));
+    if points == 0 || !options.through {
+        return Ok(format!("{done}\n{}", template_change::next_command(name, flags, points)));
     }
     let limit = options.timeout.0.unwrap_or(Duration::MAX);
     let passing = async {
+        // A resume before the controller has started the rollout would be for the previous one.
         let generation = written.and_then(|written| written.metadata.generation);
-        wait_for_start(connection, name, generation.unwrap_or(0)).await?;
+        let has_started = |found: &OrderedDeployment| {
+            found.status.as_ref().and_then(|status| status.observed_generation) >= generation
+        };
+        connection.until(name, has_started).await?;
         resume(connection, name, ResumeTarget::All(None), Some(Duration::MAX)).await
     };
     let passed = tokio::time::timeout(limit, passing).await.map_err(|_| {
-        ExitError::timed_out(format!(
+        TimedOut(format!(
             "{name}: rolling back to {to}, but timed out waiting for the controller ({} s)\nhint: is \
              ordered-controller-manager running? Then pass the pause points with `kubectl ordered resume \
              {name} --all{flags}`",
@@ -112,21 +110,6 @@ pub(crate) async fn undo(connection: &Connection, name: &str, options: UndoOptio
         ))
     })?;
     Ok(format!("{done}\n{}", passed?))
-}
-
-/// Waits until the controller has started the rollout. A resume before that would be for the previous
-/// rollout.
-async fn wait_for_start(connection: &Connection, name: &str, generation: i64) -> Result<()> {
-    let api: Api<OrderedDeployment> = Api::namespaced(connection.watching.clone(), &connection.namespace);
-    let snapshot = await_condition(api, name, |found: Option<&OrderedDeployment>| {
-        let status = found.map(|found| found.status.clone().unwrap_or_default());
-        status.is_none_or(|status| status.observed_generation.unwrap_or(0) >= generation)
-    });
-    match snapshot.await {
-        Ok(Some(_)) => Ok(()),
-        Ok(None) => Err(anyhow!("{name} was deleted")),
-        Err(error) => Err(anyhow!("cannot watch {name}: {error}")),
-    }
 }
 
 /// The revision of that number; 0 is the last other one that served.

@@ -9,12 +9,12 @@ use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::crds;
 use serde_json::{Value, json};
 
+use crate::client::explain::{explained, first_line};
 use crate::client::{ConnectArgs, Connection};
 use crate::terminal::escape::{escaped, print, print_line, print_stderr};
 
 /// The version of this program, and of the CRDs that it knows.
 const OWN: &str = env!("CARGO_PKG_VERSION");
-/// The labels of the chart's Deployment.
 const CONTROLLER: &str = "app.kubernetes.io/name=ordered-deployment";
 const VERSION: &str = "app.kubernetes.io/version";
 
@@ -42,16 +42,14 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
         Ok(connection) => connection,
         Err(error) => {
             // The version of this program is known without a cluster.
-            let why = format!("{error:#}");
-            let why = why.lines().next().unwrap_or_default();
-            print_stderr(format_args!("note: the versions in the cluster are not known: {}", escaped(why)));
+            let why = first_line(format_args!("{error:#}"));
+            print_stderr(format_args!("note: the versions in the cluster are not known: {}", escaped(&why)));
             return Ok(());
         }
     };
     Ok(print_line(in_cluster(&connection).await)?)
 }
 
-/// The lines about the controller and the CRDs.
 pub(crate) async fn in_cluster(connection: &Connection) -> String {
     let controller = controller(&connection.client).await;
     let mut lines = vec![format!("controller: {controller}")];
@@ -71,7 +69,6 @@ async fn controller(client: &Client) -> String {
     }
 }
 
-/// The versions of these Deployments.
 fn controllers(found: &[Deployment]) -> String {
     let lines: Vec<String> = found
         .iter()
@@ -107,11 +104,10 @@ fn compared(own: &CustomResourceDefinition, found: kube::Result<Option<CustomRes
 fn why(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => escaped(&status.message).into_owned(),
-        error => crate::client::connect_error::explained(error, None).what,
+        error => first_line(explained(error, None)),
     }
 }
 
-/// The schema of the stored version.
 fn schema(crd: &CustomResourceDefinition) -> Value {
     let stored = crd.spec.versions.iter().find(|version| version.storage);
     json!(stored.and_then(|version| version.schema.as_ref()))["openAPIV3Schema"].take()

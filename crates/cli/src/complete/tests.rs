@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
-use super::cluster::{self, Resource};
-use super::{FILES, NO_FILES, NO_SPACE, Names, answer, offered, parsed};
+use super::{FILES, NO_FILES, NO_SPACE, Names, Resource, answer, holds, names_in, offered, parsed};
 use crate::testing::condition;
 use crate::testing::fixture::Fixture;
 
@@ -101,7 +100,7 @@ fn only_candidates_that_no_shell_interprets_are_offered() {
 #[tokio::test(start_paused = true)]
 async fn names_are_read_from_the_cluster() {
     let fixture = Fixture::start().await;
-    let ask = async |resource| cluster::of(&fixture.connection, Some("web"), resource).await.unwrap();
+    let ask = async |resource| names_in(&fixture.connection, Some("web"), resource).await.unwrap();
     assert_eq!(ask(Resource::Deployments).await, ["web"]);
     assert_eq!(ask(Resource::Adoptable).await, ["web"]);
     assert_eq!(ask(Resource::Pods).await.len(), 4);
@@ -120,7 +119,7 @@ fn a_blocked_rollout_completes_its_pause_point() {
         "rollout": {"revision": 2, "templateHash": "a", "replicas": 4},
         "blocked": {"id": "canary@2", "since": now},
     });
-    let holds = |status: &serde_json::Value| cluster::holds(&serde_json::from_value(status.clone()).unwrap());
+    let holds = |status: &serde_json::Value| holds(&serde_json::from_value(status.clone()).unwrap());
     // Only once the condition says so.
     assert!(holds(&status).is_empty());
     status["conditions"] = serde_json::json!([condition("Stalled", "True", "Blocked", "why")]);

@@ -16,13 +16,11 @@ pub(crate) const PAINT_MARKS: [(char, &str); 6] = [
     ('\u{fdd5}', "31"),
 ];
 
-/// The escape sequence of a mark.
 fn sequence(c: char) -> Option<&'static str> {
     PAINT_MARKS.iter().find(|(mark, _)| *mark == c).map(|(_, code)| *code)
 }
 
-/// Whether the character controls the terminal: C0, DEL, C1, line separators, and bidirectional controls
-/// (<https://trojansource.codes>).
+/// C0, DEL, C1, line separators, and bidirectional controls (<https://trojansource.codes>).
 fn is_control(c: char) -> bool {
     let direction =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -41,8 +39,7 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
         .into()
 }
 
-/// The output as the terminal gets it: with line breaks and colours, and all other control characters
-/// escaped.
+/// The output for the terminal: with line breaks and colours, all other control characters escaped.
 pub(crate) fn terminal_text(text: &str) -> String {
     let mut text_out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -55,7 +52,6 @@ pub(crate) fn terminal_text(text: &str) -> String {
     text_out
 }
 
-/// Prints to the standard output.
 pub(crate) fn print(text: impl Display) -> std::io::Result<()> {
     let mut out = std::io::stdout();
     out.write_all(terminal_text(&text.to_string()).as_bytes())?;
@@ -76,7 +72,6 @@ pub(crate) fn print_data(text: &str) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Prints a line to the standard error.
 pub(crate) fn print_stderr(text: impl Display) {
     // A failure to print cannot be reported anywhere.
     let _ = writeln!(std::io::stderr(), "{}", terminal_text(&text.to_string()));

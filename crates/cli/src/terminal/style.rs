@@ -7,24 +7,17 @@ use crate::terminal::escape::PAINT_MARKS;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Style {
-    /// Colours, as escape sequences.
     pub(crate) color: bool,
-    /// Unicode tree lines and marks.
     pub(crate) unicode: bool,
 }
 
 /// The meaning of a coloured text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paint {
-    /// A name or title.
     Title,
-    /// Lines and headings.
     Dim,
-    /// Healthy.
     Good,
-    /// Needs attention.
     Warn,
-    /// Failed.
     Bad,
 }
 
@@ -56,25 +49,21 @@ impl Style {
         format!("{begin}{text}{end}")
     }
 
-    /// The Unicode or the ASCII text, depending on the locale.
     pub(crate) fn pick(self, unicode: &'static str, ascii: &'static str) -> &'static str {
         if self.unicode { unicode } else { ascii }
     }
 }
 
-/// The value of a variable that is set and not empty.
 fn set(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Whether output has colours, depending on whether it goes to a terminal.
 fn has_colors(is_terminal: bool) -> bool {
     let on_terminal = is_terminal && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
     let forced = set("CLICOLOR_FORCE").is_some_and(|value| value != "0");
     set("NO_COLOR").is_none() && (on_terminal || forced)
 }
 
-/// Whether logs have colours.
 pub(crate) fn has_colors_on_stderr() -> bool {
     has_colors(std::io::stderr().is_terminal())
 }

@@ -21,12 +21,10 @@ pub(crate) enum Align {
 /// A column: its heading, its alignment, and its cell of an item.
 pub(crate) type Column<'a, T> = (&'static str, Align, Box<dyn Fn(&T) -> String + 'a>);
 
-/// A column of texts.
 pub(crate) fn left<'a, T>(heading: &'static str, cell: impl Fn(&T) -> String + 'a) -> Column<'a, T> {
     (heading, Align::Left, Box::new(cell))
 }
 
-/// A column of numbers.
 pub(crate) fn right<'a, T>(heading: &'static str, cell: impl Fn(&T) -> String + 'a) -> Column<'a, T> {
     (heading, Align::Right, Box::new(cell))
 }
@@ -40,7 +38,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A row for each item.
     pub(crate) fn of<'t, T: 't>(columns: &[Column<'_, T>], items: impl IntoIterator<Item = &'t T>) -> Self {
         let row = |item| columns.iter().map(|(_, _, cell)| cell(item)).collect();
         let heads = columns.iter().map(|(heading, align, _)| (*heading, *align));
@@ -91,13 +88,11 @@ impl Table {
         self.line(&cells)
     }
 
-    /// The rows, one line each.
     pub(crate) fn rows(&self) -> impl Iterator<Item = String> {
         self.rows.iter().map(|row| self.line(row))
     }
 
-    /// The rows of a table whose last cell is a reason. A reason that would be cut to less than [`REASON`]
-    /// gets lines of its own.
+    /// The rows. A reason that would be cut to less than [`REASON`] gets lines of its own.
     pub(crate) fn with_reasons(
         &self,
         width: Option<usize>,

@@ -13,6 +13,7 @@ use ordereddeployment_wire::Family;
 use serde_json::{Value, json};
 
 use crate::client::{Connection, DryRun};
+use crate::commands::mark::{Marks, mark};
 use crate::embedded::Embedded;
 use crate::view::overview::Overview;
 use crate::view::phase::Phase;
@@ -94,12 +95,17 @@ impl Fixture {
     }
 
     pub(crate) async fn overview(&self) -> Overview {
-        Overview::of(&self.connection.state(Family::Ordered, "web").await.unwrap(), "node.usage")
+        super::overview(&self.connection.state(Family::Ordered, "web").await.unwrap())
     }
 
     /// The names of the pods that have a place, in order.
     pub(crate) async fn order(&self) -> Vec<String> {
         self.overview().await.in_order().into_iter().map(|row| row.name.clone()).collect()
+    }
+
+    /// Marks a pod; returns what the command prints.
+    pub(crate) async fn mark(&self, pod: &str, marks: Marks) -> String {
+        mark(&self.connection, pod, marks).await.unwrap()
     }
 }
 

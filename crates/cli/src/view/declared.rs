@@ -2,8 +2,7 @@
 
 use ordereddeployment_api::{DeclaredPausePoint, Hold, OrderedDeploymentSpec};
 
-/// What a declared pause point waits for: `3 of 12 updated`, `priority 10 or lower`. `group` is the value of
-/// the node label.
+/// `3 of 12 updated`, `priority 10 or lower`. `group` is the value of the node label.
 pub(crate) fn waits_for(point: &DeclaredPausePoint, group: Option<&str>, replicas: i32) -> String {
     if point.after_updated.is_some() {
         return updated(point.limit(replicas, 1), replicas);
@@ -25,8 +24,7 @@ fn updated(number: Option<i64>, replicas: i32) -> String {
     format!("{} of {replicas} updated", number.unwrap_or(0))
 }
 
-/// What the declared pause point of a hold waits for. A hold keeps the number of updated pods with which it
-/// began.
+/// What that of a hold waits for. A hold keeps the number of updated pods with which it began.
 pub(crate) fn of_hold(hold: &Hold, spec: &OrderedDeploymentSpec) -> Option<String> {
     let declared = hold.declared.as_ref()?;
     let point = spec.strategy.points().find(|point| point.name == declared.name);
@@ -48,7 +46,6 @@ pub(crate) fn find<'s, 'l>(
     (group.is_none() || found.between_node_groups.is_some()).then_some((found, group))
 }
 
-/// What the declared pause point with that label waits for.
 pub(crate) fn label_waits_for(spec: &OrderedDeploymentSpec, label: &str) -> Option<String> {
     find(spec, label).map(|(point, group)| waits_for(point, group, spec.replicas))
 }
@@ -64,7 +61,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{find, of_hold, waits_for};
-    use crate::testing::{at_declared, observed_state, pod};
+    use crate::testing::{at_declared, declaring, observed_state, pod};
 
     fn point(mut fields: Value) -> DeclaredPausePoint {
         fields["name"] = "one".into();
@@ -89,9 +86,7 @@ mod tests {
     }
 
     fn spec(points: &Value) -> OrderedDeploymentSpec {
-        let mut spec = observed_state(4, "web:2", &json!({}), &[]).deployment.spec.clone();
-        spec.strategy.pause_points = serde_json::from_value(points.clone()).unwrap();
-        spec
+        declaring(observed_state(4, "web:2", &json!({}), &[]), points).deployment.spec.clone()
     }
 
     #[test]

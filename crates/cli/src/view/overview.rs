@@ -3,29 +3,24 @@
 //! Order, barrier and counts are computed by the planner, as in the controller. Pure functions: no server, no
 //! clock.
 
-mod barrier;
-mod notes;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
+use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{Hold, OrderedDeploymentStatus, PausePoint, Strategy, StrategyType};
-use ordereddeployment_planner::{Place, Pod, Point, Snapshot, node_rules, rollout_order};
+use ordereddeployment_planner::{Place, Pod, Point, Snapshot, needs_nodes, node_rules, rollout_order};
 use ordereddeployment_preview::next_act;
 use ordereddeployment_sorter as sorter;
-use ordereddeployment_wire::Family;
+use ordereddeployment_wire::{Family, MalformedAnnotation, declared_points, unknown_annotations};
 use serde_json::Value;
 
-use crate::view::pause_points::on_pods;
-use crate::view::phase::Phase;
+use crate::view::pause_points::{Barrier, barrier, on_pods};
+use crate::view::phase::{Phase, aborted};
 use crate::view::plain;
 use crate::view::state::{ObservedState, reference};
-pub(crate) use barrier::Barrier;
-use barrier::barrier;
-use notes::notes;
 
 /// Everything that is shown of one OrderedDeployment, or of one plain Deployment.
 #[derive(Clone, Debug)]
@@ -33,7 +28,6 @@ pub(crate) struct Overview {
     pub(crate) family: Family,
     pub(crate) name: String,
     pub(crate) namespace: String,
-    /// The time of the observation.
     pub(crate) now: Timestamp,
     pub(crate) desired: i32,
     pub(crate) updated: i32,
@@ -43,30 +37,25 @@ pub(crate) struct Overview {
     /// The revision of the rollout; 0 until the controller has observed the object.
     pub(crate) revision: i64,
     pub(crate) phase: Phase,
-    /// The pause point at which the rollout is paused.
     pub(crate) hold: Option<Hold>,
     /// The pause point at which the rollout pauses, now or later.
     pub(crate) barrier: Option<Barrier>,
     /// Newest first.
     pub(crate) sets: Vec<SetRow>,
-    /// The number of sets without pods, kept for rollbacks.
     pub(crate) empty_sets: usize,
     /// Notes for the user, one line each.
     pub(crate) notes: Vec<String>,
     /// The pause points on pods, if the rollout is complete: the next one pauses there.
     pub(crate) points_left: Vec<String>,
-    /// Whether nodes have a label for their pool.
     pub(crate) has_pools: bool,
 }
 
-/// A set and its pods.
 #[derive(Clone, Debug)]
 pub(crate) struct SetRow {
     pub(crate) name: String,
     pub(crate) revision: i64,
     pub(crate) size: i32,
     pub(crate) current: bool,
-    /// The images of its template, in the order of its containers.
     pub(crate) images: Vec<String>,
     pub(crate) created: Option<Timestamp>,
     pub(crate) pods: Vec<PodRow>,
@@ -99,7 +88,6 @@ pub(crate) struct PodRow {
     pub(crate) priority: i32,
     /// The place in the order: 1 is deleted first. `None` if the rollout does not delete it.
     pub(crate) place: Option<usize>,
-    /// Why it has this place.
     pub(crate) why: Option<String>,
     /// Its pause point, unless the rollout has passed it.
     pub(crate) point: Option<PausePoint>,
@@ -198,17 +186,14 @@ impl Overview {
         reference(self.family, &self.name)
     }
 
-    /// The number of active pods that are ready.
     pub(crate) fn ready(&self) -> usize {
         self.pods().filter(|row| row.is_active() && row.ready).count()
     }
 
-    /// The number of pods in that part of their lifecycle.
     pub(crate) fn count(&self, lifecycle: Lifecycle) -> usize {
         self.pods().filter(|row| row.lifecycle == lifecycle).count()
     }
 
-    /// The pods that have a place, in order.
     pub(crate) fn in_order(&self) -> Vec<&PodRow> {
         let mut rows: Vec<&PodRow> = self.pods().filter(|row| row.place.is_some()).collect();
         rows.sort_by_key(|row| row.place);
@@ -246,7 +231,6 @@ impl Overview {
 }
 
 impl PodRow {
-    /// Whether the pod is neither terminating nor finished.
     pub(crate) fn is_active(&self) -> bool {
         matches!(self.lifecycle, Lifecycle::Pending | Lifecycle::Running)
     }
@@ -292,7 +276,6 @@ fn priorities(snapshot: &Snapshot) -> impl Fn(&Pod) -> i32 {
     move |pod| sorter::priority(&pod.facts, rules, &snapshot.nodes)
 }
 
-/// The pause point of a pod, unless the rollout has passed it.
 fn point(pod: &Pod, status: &OrderedDeploymentStatus) -> Option<PausePoint> {
     let Point::At { side, .. } = &pod.point else { return None };
     (!pod.terminating && !pod.finished && !status.has_passed(&pod.name)).then_some(*side)
@@ -313,4 +296,41 @@ fn strategy(strategy: &Strategy) -> String {
         shown(&bounds.max_surge),
         shown(&bounds.max_unavailable)
     )
+}
+
+/// Notes for the user, one line each.
+fn notes(state: &ObservedState, stored: &OrderedDeploymentStatus, phase: &Phase) -> Vec<String> {
+    let is_plain = state.family == Family::Plain;
+    let mut notes: Vec<String> = state.doubt.iter().cloned().collect();
+    let generation = state.deployment.metadata.generation.unwrap_or(0);
+    if stored.observed_generation.unwrap_or(0) < generation {
+        let who = if is_plain { "kube-controller-manager" } else { "ordered-controller-manager" };
+        notes.push(format!("waiting for the controller to observe this spec; is {who} running?"));
+    }
+    if let Some(message) = state.nodes_unread.as_ref().filter(|_| needs_nodes(&state.deployment.spec)) {
+        notes.push(format!(
+            "nodes cannot be read, so the order ignores node rules and pause points at nodes: {message}"
+        ));
+    }
+    notes.extend(unknown_annotations(&state.deployment.metadata).iter().map(ToString::to_string));
+    if is_plain && let Some(Err(why)) = declared_points(state.deployment.metadata.annotations.as_ref()) {
+        notes.push(MalformedAnnotation::Points(why).to_string());
+    }
+    for view in &state.pods {
+        let (_, malformed) = view.read_in(state.family);
+        notes.extend(malformed.iter().map(|malformed| format!("pod {}: {malformed}", view.name_any())));
+    }
+    if aborted(stored).is_some() && state.deployment.spec.paused {
+        notes.push("also paused by spec.paused: no pod is replaced".to_owned());
+    }
+    if state.deployment.spec.paused && *phase == Phase::Complete {
+        notes.push("paused by spec.paused: the next change of the template starts no rollout".to_owned());
+    }
+    if stored.hold.is_some() && state.deployment.spec.paused && !is_plain {
+        notes.push("also paused by spec.paused: a resume alone does not continue the rollout".to_owned());
+    }
+    if let Some(failure) = stored.condition(condition::REPLICA_FAILURE) {
+        notes.push(format!("{}: {}", failure.reason, failure.message));
+    }
+    notes
 }

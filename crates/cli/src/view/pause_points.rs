@@ -1,32 +1,76 @@
-//! The pause points of a rollout before it starts, and those that are left when it is complete. The planner
-//! computes the order; nothing is written.
+//! The pause points of a rollout: the next one, all of them before it starts, and those that are left when it
+//! is complete. The planner computes the order; nothing is written.
 
 use std::sync::Arc;
 
-use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint, Template};
-use ordereddeployment_planner::{BarrierPlace, ComparisonResult, Point, Snapshot, rollout_order};
+use ordereddeployment_api::{
+    HeldPoint, OrderedDeploymentSpec, OrderedDeploymentStatus, PausePoint, Template,
+};
+use ordereddeployment_planner::{
+    BarrierPlace, ComparisonResult, Point, RolloutOrder, Snapshot, rollout_order,
+};
 
-use crate::view::declared::label_waits_for;
+use crate::view::declared::{label_waits_for, of_hold};
 use crate::view::phase::side;
 use crate::view::state::ObservedState;
 
-/// A pause point of a rollout that has not started.
+/// The pause point at which the rollout pauses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UpcomingPausePoint {
-    /// The pod with the pause point, or the first pod behind a declared one.
+pub(crate) struct Barrier {
+    pub(crate) uid: Arc<str>,
     pub(crate) pod: String,
     pub(crate) side: PausePoint,
-    pub(crate) node: Option<String>,
-    /// A declared pause point: its name and what it waits for.
     pub(crate) declared: Option<String>,
-    /// The place of its pod among those that the rollout replaces: 1 is first.
-    pub(crate) place: usize,
-    /// The number of pods that the rollout replaces.
-    pub(crate) of: usize,
+    /// What a declared pause point waits for: `3 of 12 updated`.
+    pub(crate) waits_for: Option<String>,
+    pub(crate) reached: bool,
+    /// Whether a rollout is in progress; otherwise the next one pauses there.
+    pub(crate) rolling: bool,
 }
 
-/// The pause points of a rollout to that template, in order. A new rollout has passed none.
-pub(crate) fn upcoming(state: &ObservedState, template: &Template) -> Vec<UpcomingPausePoint> {
+impl Barrier {
+    /// `web-1 (before)`, or `canary (3 of 12 updated)` for a declared pause point.
+    pub(crate) fn place(&self) -> String {
+        match (&self.declared, &self.waits_for) {
+            (None, _) => format!("{} ({})", self.pod, side(self.side)),
+            (Some(name), Some(waits_for)) => format!("{name} ({waits_for})"),
+            (Some(name), None) => name.clone(),
+        }
+    }
+}
+
+pub(super) fn barrier(
+    status: &OrderedDeploymentStatus,
+    lined_up: &RolloutOrder,
+    spec: &OrderedDeploymentSpec,
+) -> Option<Barrier> {
+    if let Some(hold) = &status.hold {
+        return Some(Barrier {
+            uid: hold.pod_uid.as_str().into(),
+            pod: hold.pod.clone(),
+            side: hold.point,
+            declared: hold.declared.as_ref().map(HeldPoint::label),
+            waits_for: of_hold(hold, spec),
+            reached: true,
+            rolling: true,
+        });
+    }
+    let BarrierPlace { at, side, declared } = lined_up.points.first().cloned()?;
+    let place = lined_up.places.get(at)?;
+    Some(Barrier {
+        uid: Arc::clone(&place.uid),
+        pod: place.name.clone(),
+        side,
+        waits_for: declared.as_ref().and_then(|label| label_waits_for(spec, label)),
+        declared,
+        reached: false,
+        rolling: lined_up.rolls,
+    })
+}
+
+/// The text that lists the pause points of a rollout to that template, in order, and how many there are. A
+/// new rollout has passed none.
+pub(crate) fn upcoming(state: &ObservedState, template: &Template) -> (String, usize) {
     let mut snapshot = state.observed();
     let deployment = Arc::make_mut(&mut snapshot.deployment);
     deployment.spec.template = template.clone();
@@ -42,43 +86,25 @@ pub(crate) fn upcoming(state: &ObservedState, template: &Template) -> Vec<Upcomi
         ..status
     });
     let lined_up = rollout_order(&snapshot);
-    if !lined_up.rolls {
-        return Vec::new();
-    }
-    let spec = &snapshot.deployment.spec;
-    let point = |BarrierPlace { at, side, declared }: &BarrierPlace| {
-        let place = lined_up.places.get(*at)?;
-        let pod = snapshot.pods.iter().find(|pod| pod.facts.uid == place.uid)?;
-        let declared = declared
-            .as_ref()
-            .map(|label| format!("{label} ({})", label_waits_for(spec, label).unwrap_or_default()));
-        Some(UpcomingPausePoint {
-            pod: place.name.clone(),
-            side: *side,
-            node: pod.facts.node.as_deref().map(str::to_owned).filter(|_| declared.is_none()),
-            declared,
-            place: at + 1,
-            of: lined_up.places.len(),
-        })
-    };
-    lined_up.points.iter().filter_map(point).collect()
-}
-
-/// The text that lists the pause points, one line each.
-pub(crate) fn describe(points: &[UpcomingPausePoint]) -> String {
-    let Some(first) = points.first() else { return "no pause points".to_owned() };
-    let mut lines = vec![match points.len() {
-        1 => format!("1 pause point, {} pods to replace:", first.of),
-        many => format!("{many} pause points, {} pods to replace:", first.of),
-    }];
-    lines.extend(points.iter().map(|point| {
-        let node = point.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
-        match &point.declared {
-            Some(declared) => format!("  {declared}, before place {}", point.place),
-            None => format!("  {} ({}){node}, place {}", point.pod, side(point.side), point.place),
+    let (spec, pods) = (&snapshot.deployment.spec, &snapshot.pods);
+    let line = |BarrierPlace { at, side: at_side, declared }: &BarrierPlace| {
+        let (place, number) = (lined_up.places.get(*at)?, at + 1);
+        if let Some(label) = declared {
+            let waits_for = label_waits_for(spec, label).unwrap_or_default();
+            return Some(format!("\n  {label} ({waits_for}), before place {number}"));
         }
-    }));
-    lines.join("\n")
+        let pod = pods.iter().find(|pod| pod.facts.uid == place.uid)?;
+        let node = pod.facts.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
+        Some(format!("\n  {} ({}){node}, place {number}", place.name, side(*at_side)))
+    };
+    let points = lined_up.points.iter().filter(|_| lined_up.rolls);
+    let lines: Vec<String> = points.filter_map(line).collect();
+    let count = match lines.len() {
+        0 => return ("no pause points".to_owned(), 0),
+        1 => "1 pause point".to_owned(),
+        many => format!("{many} pause points"),
+    };
+    (format!("{count}, {} pods to replace:{}", lined_up.places.len(), lines.concat()), lines.len())
 }
 
 /// The pause points on active pods. When a rollout is complete, the next one pauses there.
@@ -104,7 +130,6 @@ pub(crate) fn left(points: &[String]) -> Option<String> {
     Some(format!("{left} for the next rollout: {}", some_of(points)))
 }
 
-/// So many names are listed.
 const LISTED: usize = 3;
 
 /// The first names, and how many others there are.
@@ -120,8 +145,8 @@ pub(crate) fn some_of(names: &[String]) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{describe, left, on_pods, some_of, upcoming};
-    use crate::testing::{at_revision, observed_state, paused_before, pod};
+    use super::{left, on_pods, some_of, upcoming};
+    use crate::testing::{at_revision, declaring, observed_state, paused_before, pod};
 
     #[test]
     fn pause_points_are_listed_in_the_order_of_the_rollout() {
@@ -133,8 +158,8 @@ mod tests {
         ];
         let current = observed_state(4, "web:1", &at_revision(1), &pods);
         let target = &observed_state(4, "web:2", &at_revision(1), &pods).deployment.spec.template;
-        insta::assert_snapshot!(describe(&upcoming(&current, target)));
-        assert_eq!(upcoming(&current, &current.deployment.spec.template), []);
+        insta::assert_snapshot!(upcoming(&current, target).0);
+        assert_eq!(upcoming(&current, &current.deployment.spec.template).1, 0);
     }
 
     #[test]
@@ -148,17 +173,15 @@ mod tests {
         let mut status = at_revision(2);
         // The abort of another rollout does not count.
         status["aborted"] = crate::testing::aborted()["aborted"].clone();
-        let mut current = observed_state(4, "web:2", &status, &pods);
-        let spec = &mut std::sync::Arc::make_mut(&mut current.deployment).spec;
-        spec.strategy.pause_points = serde_json::from_value(json!([
+        let points = json!([
             {"name": "canary", "afterUpdated": 1},
             {"name": "each-pool", "betweenNodeGroups": "node.usage"},
             {"name": "last", "beforePriority": -1, "duration": "10m"},
             {"name": "nothing", "beforePriority": -9},
-        ]))
-        .unwrap();
+        ]);
+        let current = declaring(observed_state(4, "web:2", &status, &pods), &points);
         let target = &observed_state(4, "web:3", &status, &pods).deployment.spec.template;
-        insta::assert_snapshot!(describe(&upcoming(&current, target)));
+        insta::assert_snapshot!(upcoming(&current, target).0);
     }
 
     #[test]
@@ -199,13 +222,9 @@ mod tests {
         let other = pod("web:2", "gggggggg", "n1").pause("before");
         let state = observed_state(2, "web:2", &status, &[old.clone(), other.clone()]);
         let third = serde_json::json!({"spec": {"containers": [{"name": "web", "image": "web:3"}]}});
-        let mut names: Vec<String> = upcoming(&state, &ordereddeployment_api::Template::new(&third))
-            .into_iter()
-            .map(|point| point.pod)
-            .collect();
-        names.sort();
-        assert_eq!(names, [old.name, other.name]);
+        let (text, count) = upcoming(&state, &ordereddeployment_api::Template::new(&third));
+        assert!(count == 2 && text.contains(&old.name) && text.contains(&other.name), "{text}");
         // A rollback to the revision that served last has none.
-        assert_eq!(upcoming(&state, &state.sets[0].template), []);
+        assert_eq!(upcoming(&state, &state.sets[0].template).1, 0);
     }
 }

@@ -18,15 +18,12 @@ pub(crate) enum Phase {
     DeadlineExceeded(String),
     /// The rollout was aborted: the pods are rolled back, or being rolled back.
     Aborted(Box<Aborted>),
-    /// Paused at a pause point.
     Held(Box<Hold>),
     /// All pods are updated and available.
     Complete,
     /// `spec.paused`.
     Paused,
-    /// Pods are being replaced.
     Rolling,
-    /// The rollout to this revision is suspended at 0 replicas.
     Suspended(i64),
     /// Its pods are being moved from or to a Deployment. The controller does nothing else.
     Migrating(Migration),
@@ -35,7 +32,6 @@ pub(crate) enum Phase {
 /// A move of the pods from a Deployment, or back to one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Migration {
-    /// Whether the pods go back to a Deployment.
     back: bool,
     /// The message of the condition: what the controller waits for.
     pub(crate) message: String,
@@ -49,7 +45,6 @@ impl Migration {
             .then(|| Self { back, message: progress.message.clone() })
     }
 
-    /// A label for a column.
     pub(crate) fn label(&self) -> &'static str {
         if self.back { "Handing back" } else { "Adopting" }
     }
@@ -98,7 +93,6 @@ impl Phase {
         suspended_revision(status).map_or(Self::Rolling, Self::Suspended)
     }
 
-    /// A mark and its colour.
     pub(crate) fn mark(&self, style: Style) -> (&'static str, Paint) {
         match self {
             Self::Complete => (style.pick("✔", "*"), Paint::Good),
@@ -133,7 +127,6 @@ pub(crate) fn pause_point(hold: &Hold) -> String {
     format!("pause point {} ({})", hold.label(), hold.id)
 }
 
-/// The message of the condition if the progress deadline is exceeded.
 fn deadline_exceeded(status: &OrderedDeploymentStatus) -> Option<&str> {
     let progress = status.condition(condition::PROGRESSING)?;
     let exceeded =
@@ -141,7 +134,6 @@ fn deadline_exceeded(status: &OrderedDeploymentStatus) -> Option<&str> {
     exceeded.then_some(progress.message.as_str())
 }
 
-/// The abort of the current rollout.
 pub(crate) fn aborted(status: &OrderedDeploymentStatus) -> Option<&Aborted> {
     let revision = status.rollout.as_ref()?.revision;
     status.aborted.as_ref().filter(|aborted| aborted.revision == revision)
@@ -177,7 +169,6 @@ pub(crate) fn blocked(status: &OrderedDeploymentStatus) -> Option<(&Blocked, &st
     Some((status.blocked.as_ref().filter(|_| is_blocked)?, &stalled.message))
 }
 
-/// The value of the annotation `pause-point`.
 pub(crate) fn side(point: PausePoint) -> &'static str {
     match point {
         PausePoint::Before => "before",

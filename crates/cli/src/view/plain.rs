@@ -8,8 +8,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A Deployment of `apps/v1` with the status that is shown: its own numbers and conditions, and the pause
-/// points of its annotation.
+/// A Deployment with its own numbers and conditions, and the pause points of its annotation.
 #[derive(Clone, Debug)]
 pub(crate) struct ShownDeployment(pub(crate) OrderedDeployment);
 
@@ -24,7 +23,6 @@ impl<'de> Deserialize<'de> for ShownDeployment {
 
 ordereddeployment_wire::served_as!(ShownDeployment, PlainDeployment, 0.metadata);
 
-/// The object with the numbers and the conditions of this status of a Deployment.
 fn with_status(mut object: OrderedDeployment, status: &Value) -> OrderedDeployment {
     let stored = object.status.take().unwrap_or_default();
     let number = |key: &str| status.get(key).and_then(Value::as_i64);
@@ -67,8 +65,7 @@ pub(crate) fn revision(deployment: &OrderedDeployment) -> i64 {
     annotations.and_then(|all| all.get(annotation::DEPLOYMENT_REVISION)?.parse().ok()).unwrap_or(0)
 }
 
-/// Why the pods of plain Deployments may not be deleted in the order of this project, as far as these probes
-/// show.
+/// Why the pods of plain Deployments may not be deleted in this order, as far as these probes show.
 pub(crate) fn doubt_of(probes: &[ReplicaSet]) -> Option<&'static str> {
     let is_observed = |probe: &ReplicaSet| {
         let observed = probe.status.as_ref().and_then(|status| status.observed_generation);

@@ -7,7 +7,6 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A pod with the details that are only displayed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ObservedPod {
     view: PodView,
@@ -17,7 +16,6 @@ pub(crate) struct ObservedPod {
 /// Fields that are displayed and that the order does not use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Detail {
-    /// The number of ready containers.
     pub(crate) ready: usize,
     pub(crate) containers: usize,
     pub(crate) restarts: i64,

@@ -18,7 +18,6 @@ pub(crate) struct Revision {
     pub(crate) cause: Option<String>,
     pub(crate) template: Template,
     pub(crate) created: Option<Timestamp>,
-    /// The number of its pods.
     pub(crate) pods: i32,
     /// Whether it has the template of the spec.
     pub(crate) current: bool,
@@ -26,7 +25,6 @@ pub(crate) struct Revision {
     pub(crate) back: bool,
 }
 
-/// The revisions of these sets, the newest first.
 pub(crate) fn of<'a>(
     deployment: &OrderedDeployment,
     sets: impl IntoIterator<Item = &'a OrderedReplicaSet>,

@@ -35,7 +35,6 @@ pub(crate) struct ObservedState {
     pub(crate) now: Timestamp,
 }
 
-/// Whether the deployment controls the set.
 pub(crate) fn is_owned(family: Family, set: &OrderedReplicaSet, deployment: &OrderedDeployment) -> bool {
     family.deployment_key(&set.metadata) == Some(NamespacedUid::of(&deployment.metadata))
 }
@@ -121,45 +120,25 @@ impl ObservedState {
 mod tests {
     use std::collections::BTreeMap;
 
-    use ordereddeployment_api::OrderedReplicaSet;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::{Family, ObservedState};
+    use crate::testing::{deployment, pod, pod_json, set};
     use crate::view::pod::ObservedPod;
 
     #[test]
     fn pods_of_other_owners_and_released_pods_are_left_out() {
-        let owner = |kind: &str, uid: &str| {
-            json!([{"apiVersion": "ordereddeployment.io/v1alpha1",
-            "kind": kind, "name": uid, "uid": uid, "controller": true}])
-        };
-        let spec = json!({
-            "replicas": 1, "selector": {"matchLabels": {"app": "web"}},
-            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web",
-            "image": "web:1"}]}},
-        });
-        let object = |kind: &str, metadata: Value| {
-            json!({"apiVersion": "ordereddeployment.io/v1alpha1",
-            "kind": kind, "metadata": metadata, "spec": spec})
-        };
-        let set: OrderedReplicaSet = serde_json::from_value(object(
-            "OrderedReplicaSet",
-            json!({"name": "web-1", "uid": "set", "ownerReferences": owner("OrderedDeployment", "web")}),
-        ))
-        .unwrap();
-        let pod = |name: &str, app: &str, set: &str| -> ObservedPod {
-            let metadata = json!({"name": name, "uid": name, "labels": {"app": app},
-                "ownerReferences": owner("OrderedReplicaSet", set)});
-            serde_json::from_value(json!({"metadata": metadata, "spec": {"containers": []}})).unwrap()
-        };
-        let pods =
-            [pod("ours", "web", "set"), pod("released", "other", "set"), pod("foreign", "web", "another")];
-        let web = serde_json::from_value(object("OrderedDeployment", json!({"name": "web", "uid": "web"})))
-            .unwrap();
-        let family = Family::Ordered;
-        let state =
-            ObservedState::of(family, web, [&set], &pods, &Ok(BTreeMap::new()), jiff::Timestamp::UNIX_EPOCH);
-        let names: Vec<&str> = state.pods.iter().filter_map(|pod| pod.metadata.name.as_deref()).collect();
-        assert_eq!(names, ["ours"]);
+        let ours = pod("web:1", "ours", "n1");
+        let set = set("web:1", "1", &[]);
+        let mut released = pod_json(&pod("web:1", "released", "n1"));
+        released["metadata"]["labels"]["app"] = "other".into();
+        let mut foreign = pod_json(&pod("web:1", "foreign", "n1"));
+        foreign["metadata"]["ownerReferences"][0]["uid"] = "another".into();
+        let pods: Vec<ObservedPod> =
+            serde_json::from_value(json!([pod_json(&ours), released, foreign])).unwrap();
+        let (web, now) = (deployment(&json!({})), jiff::Timestamp::UNIX_EPOCH);
+        let state = ObservedState::of(Family::Ordered, web, [&set], &pods, &Ok(BTreeMap::new()), now);
+        let names: Vec<_> = state.pods.iter().filter_map(|pod| pod.metadata.name.clone()).collect();
+        assert_eq!(names, [ours.name]);
     }
 }

@@ -1,32 +1,56 @@
 //! The tree of `get`: renders an overview as text. Pure function: no server, clock or terminal.
 
 mod columns;
-mod drawing;
-mod fold;
 mod head;
-mod summary;
 
 use std::collections::BTreeMap;
 
 use ordereddeployment_api::PausePoint;
 
 use crate::terminal::escape::escaped;
-use crate::terminal::style::{Paint, Style};
+use crate::terminal::style::{Paint, Style, width_of_stdout};
 use crate::terminal::table::{shortened, text_of};
 use crate::view::age::age;
-use crate::view::overview::{Barrier, Overview, PodRow, SetRow};
+use crate::view::overview::{Overview, PodRow, SetRow};
+use crate::view::pause_points::Barrier;
 use crate::view::phase::{Phase, side};
 use crate::view::pod::pods_in_words;
 use columns::laid_out;
 pub(crate) use columns::{Health, pod_columns, pod_lines};
-pub(crate) use drawing::Drawing;
-pub(crate) use fold::Fold;
-use fold::shown;
-pub(crate) use head::{commands, counted, detail, head, headline};
-pub(crate) use summary::summary;
+pub(crate) use head::{commands, counted, detail, head, headline, summary};
 
 /// The width of the tree lines before the cells of a pod.
 const INDENT: usize = 4;
+/// Trees with more pods are folded.
+const MANY: usize = 50;
+const SHOWN: usize = 15;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drawing<'a> {
+    pub(crate) style: Style,
+    /// Flags to repeat in the printed commands.
+    pub(crate) flags: &'a str,
+    /// The width of the terminal: columns that do not fit are left out. `None` on a pipe.
+    pub(crate) width: Option<usize>,
+    pub(crate) wide: bool,
+    pub(crate) fold: Fold<'a>,
+}
+
+impl<'a> Drawing<'a> {
+    pub(crate) fn of_stdout(flags: &'a str) -> Self {
+        let style = Style::of_stdout();
+        Self { style, flags, width: width_of_stdout(), wide: false, fold: Fold::default() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fold<'a> {
+    pub(crate) all: bool,
+    /// Show only pods with this text in their name, node, pool or status, and all of them.
+    pub(crate) filter: Option<&'a str>,
+    /// Whether a key shows all pods, and not the flag of a command.
+    pub(crate) on_screen: bool,
+}
 
 /// The whole tree. Every line ends with a line break.
 pub(crate) fn render(overview: &Overview, drawing: Drawing<'_>) -> String {
@@ -35,7 +59,6 @@ pub(crate) fn render(overview: &Overview, drawing: Drawing<'_>) -> String {
     text_of(&lines)
 }
 
-/// The tree below its head.
 pub(crate) fn body(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
     let style = drawing.style;
     let mut lines = Vec::new();
@@ -89,7 +112,6 @@ fn set_line(set: &SetRow, overview: &Overview, drawing: Drawing<'_>) -> String {
     line.trim_end().to_owned()
 }
 
-/// The pods of a set that are shown, with the lines of pause points.
 fn set_pods(
     set: &SetRow,
     overview: &Overview,
@@ -128,7 +150,46 @@ fn set_pods(
     lines
 }
 
-/// The lines of a pod, and that of the barrier on its side.
+fn shown<'o>(set: &'o SetRow, overview: &Overview, fold: Fold<'_>) -> (Vec<&'o PodRow>, usize) {
+    let total = set.pods.len();
+    let kept: Vec<&PodRow> = if let Some(text) = fold.filter {
+        set.pods.iter().filter(|pod| has(pod, text)).collect()
+    } else if fold.all || overview.pods().count() <= MANY {
+        set.pods.iter().collect()
+    } else {
+        folded(set, overview)
+    };
+    let hidden = total - kept.len();
+    (kept, hidden)
+}
+
+/// The first pods of the order, the one of the pause point, and those that need attention. In a rollout, the
+/// pods of the current revision have no place, so only the last are shown.
+fn folded<'o>(set: &'o SetRow, overview: &Overview) -> Vec<&'o PodRow> {
+    let is_barrier = |pod: &PodRow| overview.barrier.as_ref().is_some_and(|barrier| barrier.uid == pod.uid);
+    let (mut ordered, mut others) = (0, 0);
+    set.pods
+        .iter()
+        .filter(|pod| {
+            let attention = !pod.ready || pod.point.is_some();
+            if pod.place.is_some() && ordered < SHOWN {
+                ordered += 1;
+                return true;
+            }
+            if attention && others < SHOWN {
+                others += 1;
+                return true;
+            }
+            is_barrier(pod)
+        })
+        .collect()
+}
+
+fn has(pod: &PodRow, text: &str) -> bool {
+    let optional = [&pod.node, &pod.pool].into_iter().flatten();
+    [&pod.name, &pod.status].into_iter().chain(optional).any(|value| value.contains(text))
+}
+
 pub(crate) fn with_barrier(
     mut lines: Vec<String>,
     pod: &PodRow,
@@ -156,7 +217,6 @@ fn painted(row: &str, pod: &PodRow, style: Style) -> String {
     }
 }
 
-/// The line of a pause point after the barrier.
 fn later_line(point: PausePoint, pod: &PodRow, style: Style, room: Option<usize>) -> String {
     let line = style.pick("┄┄", "--");
     let text = format!("{line} later pause point {} ({}) {line}", pod.name, side(point));

@@ -3,13 +3,16 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::PostParams;
+use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_sandbox::{Config, Fault, Sandbox};
 use tempfile::TempDir;
+
+use crate::{program, web};
 
 /// The binary with its own home directory and no cluster.
 struct Fixture {
@@ -27,16 +30,7 @@ impl Fixture {
 
     /// Runs it with these variables in its environment.
     fn run_with(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_kubectl-ordered"))
-            .args(arguments)
-            .env_clear()
-            .envs(environment.iter().copied())
-            .env("HOME", self.home.path())
-            .env("LANG", "C.UTF-8")
-            .current_dir(self.home.path())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+        program(self.home.path()).args(arguments).envs(environment.iter().copied()).output().unwrap()
     }
 
     /// Standard output of a command that must succeed and print nothing to standard error.
@@ -85,19 +79,9 @@ async fn install(sandbox: &Sandbox) {
     }
 }
 
-/// `web`, with one container `app`.
 async fn create_web(sandbox: &Sandbox) {
-    let manifest = serde_json::json!({
-        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
-        "metadata": {"name": "web"},
-        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {
-            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app",
-            "image": "web:1"}]},
-        }},
-    });
-    let api: Api<ordereddeployment_api::OrderedDeployment> =
-        Api::default_namespaced(sandbox.client().unwrap());
-    api.create(&PostParams::default(), &serde_json::from_value(manifest).unwrap()).await.unwrap();
+    let api: Api<OrderedDeployment> = Api::default_namespaced(sandbox.client().unwrap());
+    api.create(&PostParams::default(), &web()).await.unwrap();
 }
 
 /// A kubeconfig with that cluster.

@@ -1,7 +1,6 @@
 //! Tests `sandbox` as a process. The tutorial (`e2e/scenarios`) runs the other commands on it.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -14,6 +13,8 @@ use kube_runtime::wait::await_condition;
 use ordereddeployment_api::OrderedDeployment;
 use serde_json::json;
 use tempfile::TempDir;
+
+use crate::{program, web};
 
 /// The timeout of a wait.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -28,7 +29,8 @@ struct Running {
 impl Running {
     fn start(arguments: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let mut process = command(home.path(), &["sandbox", "--kubeconfig", "sandbox.yaml"])
+        let mut process = program(home.path())
+            .args(["sandbox", "--kubeconfig", "sandbox.yaml"])
             .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
@@ -67,32 +69,11 @@ impl Drop for Running {
     }
 }
 
-fn command(home: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-ordered"));
-    command.args(arguments).env_clear().env("HOME", home).env("LANG", "C.UTF-8").current_dir(home);
-    command.stdin(Stdio::null());
-    command
-}
-
-fn web() -> OrderedDeployment {
-    serde_json::from_value(json!({
-        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": 3, "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {"containers": [{"name": "web", "image": "web:1"}]},
-            },
-        },
-    }))
-    .unwrap()
-}
-
 #[test]
 fn logs_have_no_colours_when_the_standard_error_is_no_terminal() {
     let home = tempfile::tempdir().unwrap();
-    let mut process = command(home.path(), &["sandbox", "--kubeconfig", "sandbox.yaml"])
+    let mut process = program(home.path())
+        .args(["sandbox", "--kubeconfig", "sandbox.yaml"])
         .env("RUST_LOG", "info")
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -115,7 +96,7 @@ fn without_a_controller_the_crds_exist_and_the_next_commands_are_printed() {
         "{}",
         sandbox.output
     );
-    let output = command(sandbox.home.path(), &["get", "--kubeconfig", "sandbox.yaml"]).output().unwrap();
+    let output = program(sandbox.home.path()).args(["get", "--kubeconfig", "sandbox.yaml"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "No OrderedDeployments in namespace default.\n");
     assert!(sandbox.terminate(), "it did not end well");
 }

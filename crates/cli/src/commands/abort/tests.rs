@@ -3,9 +3,8 @@ use std::time::Duration;
 use ordereddeployment_api::OrderedDeploymentStatus;
 use serde_json::json;
 
-use super::{abort, abortable, result};
+use super::{abort, abortable, result, retry, retry_result};
 use crate::commands::resume::{ResumeTarget, resume};
-use crate::commands::retry::retry;
 use crate::testing::{self, fixture::Fixture};
 use crate::view::phase::Phase;
 
@@ -85,4 +84,24 @@ fn an_abort_under_spec_paused_says_that_no_pod_is_replaced() {
     let status = serde_json::from_value(testing::aborted()).unwrap();
     let text = result(WEB, 2, &status, true).unwrap();
     assert!(text.contains("until `kubectl ordered unpause web -n shop`"), "{text}");
+}
+
+fn after(revision: i64, history: &serde_json::Value) -> OrderedDeploymentStatus {
+    let rollout = json!({"revision": revision, "templateHash": "a", "replicas": 4});
+    serde_json::from_value(json!({"rollout": rollout, "history": history})).unwrap()
+}
+
+#[test]
+fn the_answer_to_a_retry_is_read_from_the_status() {
+    let retried = json!([{
+        "action": "Retried", "revision": 5, "at": "2030-01-01T12:00:00Z", "reason": "by request",
+    }]);
+    let lines = [
+        retry_result(WEB, 4, &after(5, &retried), false).unwrap(),
+        retry_result(WEB, 4, &after(5, &retried), true).unwrap(),
+        // A change of the template removes the request too.
+        retry_result(WEB, 4, &after(6, &retried), false).unwrap(),
+        retry_result(WEB, 4, &after(4, &json!([])), false).unwrap_err().to_string(),
+    ];
+    insta::assert_snapshot!(lines.join("\n\n"));
 }

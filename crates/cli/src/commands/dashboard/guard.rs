@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::{HeaderMap, StatusCode, header};
 
-/// The headers of every response.
 pub(super) const HEADERS: [(&str, &str); 7] = [
     (
         "content-security-policy",
@@ -31,11 +30,10 @@ pub(super) struct Gate {
     /// In the printed address. The page exchanges it for the cookie, once.
     token: String,
     is_exchanged: AtomicBool,
-    /// The value of the cookie.
     session: String,
     /// The folder of the requests that need the cookie. Browsers send a cookie to every port of a host, but
     /// only to its folder: another server on loopback does not get it.
-    folder: String,
+    pub(super) folder: String,
 }
 
 /// The status and the text of the response to a request that is refused.
@@ -57,14 +55,14 @@ const SECRET: Refusal = (
 );
 
 impl Gate {
-    /// A gate with random secrets. The name is a random one under `localhost`, which browsers resolve to
-    /// loopback themselves, or the address of loopback.
+    /// A gate with random secrets, and a random name under `localhost` or the address of loopback.
     pub(super) fn new(port: u16, use_ip: bool) -> Self {
         let secret = || format!("{:032x}", rand::random::<u128>());
         let random = || format!("od-{:016x}.localhost", rand::random::<u64>());
         let name = if use_ip { "127.0.0.1".to_owned() } else { random() };
         let is_exchanged = AtomicBool::new(false);
-        Self { port, name, token: secret(), is_exchanged, session: secret(), folder: secret() }
+        let folder = format!("/s/{}", secret());
+        Self { port, name, token: secret(), is_exchanged, session: secret(), folder }
     }
 
     /// The only host that is served.
@@ -77,14 +75,8 @@ impl Gate {
         format!("http://{}/#token={}", self.own_host(), self.token)
     }
 
-    /// The folder of the requests that need the cookie.
-    pub(super) fn folder(&self) -> String {
-        format!("/s/{}", self.folder)
-    }
-
-    /// The cookie of the session.
     pub(super) fn cookie(&self) -> String {
-        format!("{}={}; Path={}; HttpOnly; SameSite=Strict", self.cookie_name(), self.session, self.folder())
+        format!("{}={}; Path={}; HttpOnly; SameSite=Strict", self.cookie_name(), self.session, self.folder)
     }
 
     fn cookie_name(&self) -> String {
@@ -93,16 +85,12 @@ impl Gate {
 
     /// Checks that the browser asked for the host of the printed address.
     pub(super) fn host(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let is_own =
-            text(headers, header::HOST).is_some_and(|host| host.eq_ignore_ascii_case(&self.own_host()));
-        is_own.then_some(()).ok_or(HOST)
+        is(headers, header::HOST, &self.own_host()).then_some(()).ok_or(HOST)
     }
 
     /// Checks that a page of this dashboard sent a write.
     pub(super) fn origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let own = format!("http://{}", self.own_host());
-        let is_own = text(headers, header::ORIGIN).is_some_and(|origin| origin.eq_ignore_ascii_case(&own));
-        is_own.then_some(()).ok_or(ORIGIN)
+        is(headers, header::ORIGIN, &format!("http://{}", self.own_host())).then_some(()).ok_or(ORIGIN)
     }
 
     /// Checks the token of the address, for the one time that it works.
@@ -113,7 +101,6 @@ impl Gate {
         if self.is_exchanged.swap(true, Ordering::AcqRel) { Err(USED) } else { Ok(()) }
     }
 
-    /// Checks the cookie.
     pub(super) fn session(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let name = self.cookie_name();
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -124,11 +111,11 @@ impl Gate {
     }
 }
 
-fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+/// Whether it is the only value of that header: two would let two parsers disagree.
+fn is(headers: &HeaderMap, name: header::HeaderName, own: &str) -> bool {
     let mut values = headers.get_all(name).iter();
-    let value = values.next()?;
-    // Two values would let two parsers disagree.
-    values.next().is_none().then(|| value.to_str().ok()).flatten()
+    let is_own = values.next().is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(own.as_bytes()));
+    is_own && values.next().is_none()
 }
 
 /// Compares secrets in a time that does not depend on where they differ.

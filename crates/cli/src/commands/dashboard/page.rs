@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use kube::ResourceExt;
+use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{HistoryEntry, OrderedDeployment};
 use serde_json::{Map, Value, json};
 
 use super::buttons::{Button, confirm_undo};
@@ -27,7 +27,6 @@ const UNICODE: Style = Style { color: false, unicode: true };
 /// The rows of the list, by namespace and name.
 pub(super) type Rows = BTreeMap<(String, String), Value>;
 
-/// The rows of these OrderedDeployments.
 pub(super) fn rows<'a>(all: impl IntoIterator<Item = &'a OrderedDeployment>, now: Timestamp) -> Rows {
     let key = |found: &OrderedDeployment| (found.namespace().unwrap_or_default(), found.name_any());
     all.into_iter().map(|found| (key(found), row(found, now))).collect()
@@ -67,7 +66,6 @@ pub(super) fn changed_rows(before: &Rows, after: &Rows) -> Option<Value> {
 pub(super) struct Page {
     /// All but the pods. A part that has changed is sent as a whole.
     parts: Map<String, Value>,
-    /// The pods by name.
     pods: BTreeMap<String, Value>,
 }
 
@@ -90,7 +88,7 @@ impl Page {
             ("head", head(overview, deployment.metadata.generation.unwrap_or(0), flags)),
             ("buttons", json!(buttons)),
             ("revisions", revisions.iter().map(|revision| revision_row(deployment, revision)).collect()),
-            ("history", history.into_iter().flatten().rev().map(entry).collect()),
+            ("history", history.into_iter().flatten().rev().map(|entry| json!(entry)).collect()),
             ("nodes", nodes.iter().map(|(_, pool, node)| json!({"pool": pool, "node": node})).collect()),
             ("order", overview.in_order().iter().map(|pod| pod.name.as_str()).collect()),
         ];
@@ -125,7 +123,6 @@ fn changes<'a, K: Ord>(
     (changed.map(|(_, value)| value).collect(), gone.collect())
 }
 
-/// The state in words and numbers.
 fn head(overview: &Overview, generation: i64, flags: &str) -> Value {
     let (mark, state, paint) = headline(overview, UNICODE);
     let hold = overview.hold.as_ref().map_or("", |hold| hold.id.as_str());
@@ -142,7 +139,6 @@ fn head(overview: &Overview, generation: i64, flags: &str) -> Value {
     })
 }
 
-/// The line at which the rollout pauses.
 fn line(overview: &Overview) -> Option<Value> {
     let barrier = overview.barrier.as_ref()?;
     overview.ahead()?;
@@ -184,14 +180,6 @@ fn revision_row(deployment: &OrderedDeployment, revision: &Revision) -> Value {
         "number": revision.number, "set": revision.set, "pods": revision.pods, "current": revision.current,
         "images": images(&revision.template.value()), "cause": revision.cause, "created": revision.created,
         "confirm": confirm_undo(deployment, revision),
-    })
-}
-
-/// A hold, a resume, an abort or a retry.
-fn entry(entry: &HistoryEntry) -> Value {
-    json!({
-        "at": entry.at.0, "action": format!("{:?}", entry.action), "revision": entry.revision, "id": entry.id,
-        "reason": entry.reason,
     })
 }
 

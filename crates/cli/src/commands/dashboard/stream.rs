@@ -6,15 +6,14 @@ use std::time::Duration;
 use axum::response::sse::Event;
 use futures::stream::{self, Stream, StreamExt};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::access::Access;
+use super::Dashboard;
 use super::buttons::buttons;
-use super::connections::OpenStream;
-use super::live::Pulse;
 use super::page::{Page, Rows, changed_rows, rows};
-use super::shared::Dashboard;
+use crate::client::Connection;
+use crate::client::watches::Lost;
 use crate::view::overview::Overview;
 use crate::view::revisions;
 
@@ -27,28 +26,25 @@ const TICK: Duration = Duration::from_secs(2);
 /// What was sent to one page.
 struct Sent {
     dashboard: Arc<Dashboard>,
-    pulse: watch::Receiver<Pulse>,
-    /// The namespace and the name of the shown object.
+    lost: watch::Receiver<Option<Lost>>,
     object: Option<(String, String)>,
-    access: Access,
     rows: Rows,
     page: Page,
     missing: bool,
     updated: Option<Instant>,
-    _open: OpenStream,
+    _open: OwnedSemaphorePermit,
 }
 
 /// The events of a page that shows the list and, if one is chosen, an object.
 pub(super) fn events(
     dashboard: Arc<Dashboard>,
     object: Option<(String, String)>,
-    open: OpenStream,
+    open: OwnedSemaphorePermit,
 ) -> impl Stream<Item = Result<Event, axum::Error>> {
     let sent = Sent {
-        pulse: dashboard.pulse.clone(),
+        lost: dashboard.lost.clone(),
         dashboard,
         object,
-        access: Access::default(),
         rows: Rows::new(),
         page: Page::default(),
         missing: false,
@@ -63,18 +59,15 @@ impl Sent {
     async fn next(mut self) -> Option<(Vec<Result<Event, axum::Error>>, Self)> {
         if let Some(updated) = self.updated {
             tokio::select! {
-                ended = self.pulse.changed() => ended.ok()?,
+                ended = self.lost.changed() => ended.ok()?,
                 () = sleep(TICK) => {}
             }
             sleep_until(updated + INTERVAL).await;
         }
-        let pulse = self.pulse.borrow_and_update().clone();
-        if let Some((namespace, name)) = self.object.as_ref().filter(|_| pulse.lost.is_none()) {
-            self.access = self.dashboard.access(namespace, name).await;
-        }
+        let lost = self.lost.borrow_and_update().clone();
         // Thousands of pods take a while to compute.
         let updated = tokio::task::spawn_blocking(move || {
-            let events = self.compute(&pulse);
+            let events = self.compute(lost.as_ref());
             self.updated = Some(Instant::now());
             let to_json = |(name, data)| Event::default().event(name).json_data(data);
             (events.into_iter().map(to_json).collect(), self)
@@ -82,16 +75,17 @@ impl Sent {
         updated.await.ok()
     }
 
-    /// The names and the data of the events.
-    fn compute(&mut self, pulse: &Pulse) -> Vec<(&'static str, Value)> {
+    fn compute(&mut self, lost: Option<&Lost>) -> Vec<(&'static str, Value)> {
         let now = self.dashboard.now();
-        let mut events = vec![("server", json!({"now": now, "lost": pulse.lost}))];
+        let mut events = vec![("server", json!({"now": now, "lost": lost}))];
         let deployments = self.dashboard.stores.deployments();
         let rows = rows(deployments.iter().map(|found| &**found), now);
         events.extend(changed_rows(&self.rows, &rows).map(|delta| ("list", delta)));
         self.rows = rows;
         let Some((namespace, name)) = self.object.clone() else { return events };
-        let Some(state) = self.dashboard.stores.state(&namespace, &name, now) else {
+        let state = self.dashboard.stores.state(&namespace, &name, now);
+        let connection = self.dashboard.connection(&namespace).ok();
+        let Some((state, Connection { flags, .. })) = state.zip(connection) else {
             if !self.missing {
                 events.push(("object", json!({"missing": true})));
             }
@@ -102,13 +96,9 @@ impl Sent {
         let deployment = &state.deployment;
         let sets = self.dashboard.stores.sets(deployment);
         let revisions = revisions::of(deployment, sets.iter().map(|set| &**set));
-        let flags = self.dashboard.flags(&namespace);
-        let buttons = if self.dashboard.read_only {
-            Vec::new()
-        } else {
-            buttons(deployment, &revisions, &self.access, &flags)
-        };
-        let overview = Overview::of(&state, &self.dashboard.pool_label);
+        let args = &self.dashboard.args;
+        let buttons = if args.read_only { Vec::new() } else { buttons(deployment, &revisions, &flags) };
+        let overview = Overview::of(&state, &args.pool_label);
         let page = Page::of(&state, &overview, &revisions, &buttons, &flags);
         events.extend(page.since(&self.page).map(|delta| ("object", delta)));
         self.page = page;

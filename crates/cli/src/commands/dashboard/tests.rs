@@ -2,14 +2,13 @@ mod forged;
 mod requests;
 
 use jiff::{SignedDuration, Timestamp};
-use kube::Client;
 use serde_json::{Value, json};
 
-use super::access::Access;
 use super::buttons::buttons;
 use super::page::{Page, Rows, changed_rows, rows};
-use crate::testing::{aborted, at_declared, at_revision, observed_state, paused_before, pod};
-use crate::view::overview::Overview;
+use crate::testing::{
+    aborted, at_declared, at_revision, deployment, observed_state, overview, paused_before, pod,
+};
 use crate::view::revisions::Revision;
 use crate::view::state::ObservedState;
 
@@ -30,10 +29,10 @@ fn revisions(state: &ObservedState) -> Vec<Revision> {
     revisions
 }
 
-fn page(state: &ObservedState, access: &Access) -> Page {
+fn page(state: &ObservedState) -> Page {
     let revisions = revisions(state);
-    let buttons = buttons(&state.deployment, &revisions, access, " -n shop");
-    Page::of(state, &Overview::of(state, "node.usage"), &revisions, &buttons, " -n shop")
+    let buttons = buttons(&state.deployment, &revisions, " -n shop");
+    Page::of(state, &overview(state), &revisions, &buttons, " -n shop")
 }
 
 /// The JSON that the browser gets.
@@ -46,8 +45,8 @@ fn pretty(value: &impl serde::Serialize) -> String {
 }
 
 /// The disabled buttons with their reasons, the possible ones without.
-fn reasons(state: &ObservedState, access: &Access) -> Vec<(String, Option<String>)> {
-    let sent = serde_json::to_value(buttons(&state.deployment, &revisions(state), access, "")).unwrap();
+fn reasons(state: &ObservedState) -> Vec<(String, Option<String>)> {
+    let sent = serde_json::to_value(buttons(&state.deployment, &revisions(state), "")).unwrap();
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let buttons = sent.as_array().unwrap().iter();
     buttons.map(|button| (text(&button["action"]).unwrap(), text(&button["reason"]))).collect()
@@ -67,7 +66,7 @@ fn a_paused_rollout_is_sent_with_its_line_zones_and_buttons() {
         "reason": "pause point",
     }]);
     let state = observed_state(4, "web:2", &status, &pods);
-    insta::assert_snapshot!(pretty(&sent(&Page::default(), &page(&state, &Access::default()))));
+    insta::assert_snapshot!(pretty(&sent(&Page::default(), &page(&state))));
 }
 
 #[test]
@@ -77,15 +76,15 @@ fn a_change_sends_only_what_differs() {
         pod("web:1", "cccccccc", "n2").priority(1),
         pod("web:2", "gggggggg", "n4"),
     ];
-    let before = page(&observed_state(3, "web:2", &at_revision(2), &pods), &Access::default());
+    let before = page(&observed_state(3, "web:2", &at_revision(2), &pods));
     assert_eq!(sent(&before, &before), Value::Null);
     pods[2].ready = false;
-    let unready = page(&observed_state(3, "web:2", &at_revision(2), &pods), &Access::default());
+    let unready = page(&observed_state(3, "web:2", &at_revision(2), &pods));
     let delta = sent(&before, &unready);
     assert_eq!(delta["pods"].as_array().unwrap().len(), 1, "{delta}");
     assert_eq!((&delta["pods"][0]["health"], &delta["order"]), (&json!("starting"), &Value::Null), "{delta}");
     pods.remove(0);
-    let gone = sent(&unready, &page(&observed_state(3, "web:2", &at_revision(2), &pods), &Access::default()));
+    let gone = sent(&unready, &page(&observed_state(3, "web:2", &at_revision(2), &pods)));
     assert_eq!(gone["gone"], json!(["web-5d9c7b8c4d-bbbbbbbb"]));
     assert_eq!(gone["order"], json!(["web-5d9c7b8c4d-cccccccc"]));
     assert_eq!(gone["revisions"], Value::Null);
@@ -95,9 +94,9 @@ fn a_change_sends_only_what_differs() {
 fn a_tick_changes_only_texts_with_times() {
     let pods = [pod("web:1", "cccccccc", "n2").pause("before"), pod("web:1", "dddddddd", "n1")];
     let mut state = observed_state(2, "web:2", &paused_before(&pods[0]), &pods);
-    let before = page(&state, &Access::default());
+    let before = page(&state);
     state.now += SignedDuration::from_secs(60);
-    let delta = sent(&before, &page(&state, &Access::default()));
+    let delta = sent(&before, &page(&state));
     assert_eq!(delta.as_object().unwrap().len(), 1, "{delta}");
     let (before, after) = (&sent(&Page::default(), &before)["head"], &delta["head"]);
     assert!(before["detail"].as_str().unwrap().contains("for 2m,"), "{before}");
@@ -109,9 +108,9 @@ fn a_tick_changes_only_texts_with_times() {
 fn the_list_says_where_and_since_when_a_rollout_is_paused() {
     let pods = [pod("web:1", "cccccccc", "n2"), pod("web:1", "dddddddd", "n1")];
     let rename = |status: &Value, name: &str| {
-        let mut deployment = (*observed_state(2, "web:2", status, &pods).deployment).clone();
-        deployment.metadata.name = Some(name.to_owned());
-        deployment
+        let mut web = deployment(status);
+        web.metadata.name = Some(name.to_owned());
+        web
     };
     let mut paused = rename(&at_revision(2), "paused");
     paused.spec.paused = true;
@@ -142,7 +141,7 @@ fn a_button_is_disabled_with_the_reason_of_its_command() {
     let pods = [pod("web:1", "cccccccc", "n2").pause("before"), pod("web:2", "gggggggg", "n1")];
     let mut output = String::new();
     let mut list = |what: &str, state: &ObservedState| {
-        let lines = reasons(state, &Access::default());
+        let lines = reasons(state);
         let line = |(action, reason): (String, Option<String>)| {
             format!("\n  {action}: {}", reason.as_deref().unwrap_or("possible"))
         };
@@ -157,43 +156,4 @@ fn a_button_is_disabled_with_the_reason_of_its_command() {
     std::sync::Arc::make_mut(&mut paused.deployment).spec.paused = true;
     list("spec.paused", &paused);
     insta::assert_snapshot!(output);
-}
-
-/// A client whose access reviews allow only this resource, with the name of the object.
-fn client(allowed: &'static str) -> Client {
-    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| async move {
-        let body = request.into_body().collect_bytes().await?;
-        let mut review: Value = serde_json::from_slice(&body)?;
-        let attributes = &review["spec"]["resourceAttributes"];
-        let part = |key: &str| attributes[key].as_str().unwrap_or_default();
-        let resource = format!("{}/{}/{}", part("resource"), part("name"), part("subresource"));
-        review["status"] = json!({"allowed": resource == allowed && part("verb") == "patch"});
-        let body = kube::client::Body::from(serde_json::to_vec(&review)?);
-        anyhow::Ok(http::Response::builder().status(201).body(body)?)
-    });
-    Client::new(service, "shop")
-}
-
-#[tokio::test]
-async fn a_user_without_permissions_gets_the_role_to_ask_for() {
-    let pods = [pod("web:1", "cccccccc", "n2").pause("before"), pod("web:2", "gggggggg", "n1")];
-    let state = observed_state(2, "web:2", &paused_before(&pods[0]), &pods);
-    let none = Access::read(&client("nothing//"), "shop", "web").await;
-    let output: Vec<String> = reasons(&state, &none)
-        .into_iter()
-        .map(|(action, reason)| format!("{action}: {}", reason.unwrap_or_default()))
-        .collect();
-    insta::assert_snapshot!(output.join("\n"));
-    // A role can be limited to the names of objects. Nobody knows the names of later pods.
-    for (allowed, expected) in [
-        ("ordereddeployments/web/status", &["resume", "resumeAll"][..]),
-        ("ordereddeployments/web/", &["pause", "undo"]),
-        ("ordereddeployments/shop/status", &[]),
-        ("pods//", &["mark"]),
-    ] {
-        let access = Access::read(&client(allowed), "shop", "web").await;
-        let possible = reasons(&state, &access).into_iter().filter(|(_, reason)| reason.is_none());
-        let possible: Vec<String> = possible.map(|(action, _)| action).collect();
-        assert_eq!(possible, expected, "{allowed}");
-    }
 }

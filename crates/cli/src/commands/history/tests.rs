@@ -4,9 +4,8 @@ use serde_json::json;
 
 use super::history;
 use crate::client::output::Output;
-use crate::commands::abort::abort;
+use crate::commands::abort::{abort, retry};
 use crate::commands::resume::{ResumeTarget, resume};
-use crate::commands::retry::retry;
 use crate::terminal::style::Style;
 use crate::testing::fixture::Fixture;
 

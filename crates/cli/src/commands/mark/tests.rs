@@ -6,7 +6,8 @@ use ordereddeployment_api::names::annotation;
 use ordereddeployment_sandbox::Fault;
 use ordereddeployment_wire::Family;
 
-use super::{Marks, Side, mark, unmark, unmark_all, written};
+use super::{Marks, Side, unmark, unmark_all, written};
+use crate::testing::BEFORE;
 use crate::testing::fixture::{Fixture, without_names};
 use crate::view::pod::ObservedPod;
 
@@ -16,17 +17,16 @@ async fn a_mark_changes_the_order_and_the_pause_point_and_is_removed_again() {
     let order = fixture.order().await;
     let last = &order[3];
     let marks = Marks { priority: Some(7), pause: Some(Side::After), length: Some(Duration::from_secs(600)) };
-    let mut output = vec![mark(&fixture.connection, last, marks).await.unwrap()];
+    let mut output = vec![fixture.mark(last, marks).await];
     assert_eq!(&fixture.order().await[0], last);
     let row = fixture.overview().await.in_order()[0].clone();
     assert_eq!((row.priority, row.point.is_some()), (7, true));
     // Values without a flag stay; a pause point without a duration removes an older duration.
-    let only_pause = Marks { priority: None, pause: Some(Side::Before), length: None };
-    output.push(mark(&fixture.connection, last, only_pause).await.unwrap());
+    output.push(fixture.mark(last, BEFORE).await);
     let row = fixture.overview().await.in_order()[0].clone();
     assert_eq!(row.priority, 7);
     let only_priority = Marks { priority: Some(-1), ..Marks::default() };
-    output.push(mark(&fixture.connection, last, only_priority).await.unwrap());
+    output.push(fixture.mark(last, only_priority).await);
     assert_eq!(&fixture.order().await[3], last);
     output.push(unmark(&fixture.connection, last).await.unwrap());
     assert_eq!(fixture.order().await, order);
@@ -42,7 +42,7 @@ async fn a_pause_point_that_can_move_or_pauses_nothing_has_a_note() {
     let has = |text: &str, part: &str| text.contains(part);
     let notes =
         |text: &str| (has(text, "its place can change"), has(text, "no rollout pauses after its last pod"));
-    let both = mark(&fixture.connection, last, pause(Side::After)).await.unwrap();
+    let both = fixture.mark(last, pause(Side::After)).await;
     let given = Marks { priority: Some(-5), ..pause(Side::After) };
     for (pod, marks, expected) in [
         (last, pause(Side::After), (true, true)),
@@ -54,10 +54,10 @@ async fn a_pause_point_that_can_move_or_pauses_nothing_has_a_note() {
         // A priority alone pauses nothing.
         (first, Marks { priority: Some(1), ..Marks::default() }, (false, false)),
     ] {
-        let text = mark(&fixture.connection, pod, marks).await.unwrap();
+        let text = fixture.mark(pod, marks).await;
         assert_eq!(notes(&text), expected, "{marks:?}: {text}");
     }
-    let given = mark(&fixture.connection, last, given).await.unwrap();
+    let given = fixture.mark(last, given).await;
     insta::assert_snapshot!(without_names(&[both, given].join("\n"), &order));
 }
 
@@ -67,9 +67,8 @@ async fn all_pods_of_an_object_are_unmarked_at_once() {
     let order = fixture.order().await;
     let connection = &fixture.connection;
     assert_eq!(unmark_all(connection, Family::Ordered, "web").await.unwrap(), "web: no pod has marks");
-    let pause = Some(Side::Before);
-    mark(connection, &order[0], Marks { pause, ..Marks::default() }).await.unwrap();
-    mark(connection, &order[1], Marks { priority: Some(3), ..Marks::default() }).await.unwrap();
+    fixture.mark(&order[0], BEFORE).await;
+    fixture.mark(&order[1], Marks { priority: Some(3), ..Marks::default() }).await;
     let alias = serde_json::json!({annotation::DELETE_PRIORITY_ALIAS: "2"});
     let pods: Api<ObservedPod> = Api::default_namespaced(connection.client.clone());
     let patch = Patch::Merge(serde_json::json!({"metadata": {"annotations": alias}}));
@@ -88,7 +87,7 @@ async fn a_pod_that_cannot_be_unmarked_does_not_prevent_the_others() {
     let fixture = Fixture::start().await;
     let order = fixture.order().await;
     for pod in &order[..3] {
-        mark(&fixture.connection, pod, Marks { priority: Some(3), ..Marks::default() }).await.unwrap();
+        fixture.mark(pod, Marks { priority: Some(3), ..Marks::default() }).await;
     }
     let refused = |times| Fault {
         verb: Some("patch"),

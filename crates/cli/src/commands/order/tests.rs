@@ -1,19 +1,5 @@
 use super::{order, preview};
-use crate::testing::{PLAIN, Pod, at_revision, observed_state, paused_before, pod};
-use crate::view::overview::Overview;
-
-fn four() -> Vec<Pod> {
-    vec![
-        pod("web:1", "bbbbbbbb", "n1").priority(5),
-        pod("web:1", "cccccccc", "n2").priority(3).pause("before"),
-        pod("web:1", "dddddddd", "n3"),
-        pod("web:1", "ffffffff", "n2"),
-    ]
-}
-
-fn overview(state: &crate::view::state::ObservedState) -> Overview {
-    Overview::of(state, "node.usage")
-}
+use crate::testing::{PLAIN, at_revision, four, observed_state, one_updated, overview, paused_before, pod};
 
 #[test]
 fn the_order_gives_each_pod_its_place_its_reason_and_the_pause_point() {
@@ -40,11 +26,8 @@ fn a_scale_down_deletes_the_first_pods_of_the_order_whatever_their_pause_points(
 
 #[test]
 fn a_scale_down_of_a_paused_rollout_deletes_the_pod_of_the_pause_point_last() {
-    let mut pods = four();
-    let paused_pod = pods[1].clone();
-    pods.remove(0);
-    pods.push(pod("web:2", "gggggggg", "n1"));
-    let mut status = paused_before(&paused_pod);
+    let pods = one_updated();
+    let mut status = paused_before(&pods[0]);
     status["hold"]["sizes"] = serde_json::json!({"5d9c7b8c4d": 3, "7f6d9b8c4d": 1});
     let state = observed_state(4, "web:2", &status, &pods);
     let text = preview(&state, &overview(&state), 2, PLAIN).unwrap();

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::set;
-use crate::commands::mark::{Marks, Side, mark};
 use crate::commands::resume::{ResumeTarget, resume};
+use crate::testing::BEFORE;
 use crate::testing::fixture::{Fixture, without_names};
 
 #[tokio::test(start_paused = true)]
@@ -17,7 +17,7 @@ async fn a_resume_does_not_change_spec_paused() {
         set(connection, "web", false).await.unwrap(),
         set(connection, "web", false).await.unwrap(),
     ];
-    mark(connection, &order[0], Marks { pause: Some(Side::Before), ..Marks::default() }).await.unwrap();
+    fixture.mark(&order[0], BEFORE).await;
     fixture.image("web:2").await;
     fixture.until_state("Paused at").await;
     set(connection, "web", true).await.unwrap();
@@ -25,7 +25,7 @@ async fn a_resume_does_not_change_spec_paused() {
     output.push(set(connection, "web", false).await.unwrap());
     fixture.until_state("Complete").await;
     let updated = fixture.order().await;
-    mark(connection, &updated[0], Marks { pause: Some(Side::Before), ..Marks::default() }).await.unwrap();
+    fixture.mark(&updated[0], BEFORE).await;
     fixture.image("web:3").await;
     fixture.until_state("Paused at").await;
     set(connection, "web", true).await.unwrap();

@@ -13,8 +13,8 @@ use ordereddeployment_preview::{Assumptions, Preview, preview};
 use ordereddeployment_wire::{NamespacedUid, PodView};
 
 use super::compare::compare;
-use super::idle_points;
 use super::spec_change::{SpecChange, refuse_invalid};
+use super::{duration, idle_points};
 use crate::client::explain::explain;
 use crate::view::state::ObservedState;
 
@@ -28,33 +28,32 @@ const GONE_AFTER: Duration = Duration::from_secs(5);
 const RESUMED_AFTER: Duration = Duration::from_secs(60);
 
 /// The assumptions from the flags.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(super) struct AssumptionFlags {
+    /// Assume that new pods are ready after this time [default: the time that the current pods took]
+    #[arg(long = "ready-after", value_name = "DURATION", value_parser = duration)]
     pub(super) ready: Option<Duration>,
+    /// Assume that deleted pods are removed after this time [default: 5s]
+    #[arg(long = "gone-after", value_name = "DURATION", value_parser = duration)]
     pub(super) gone: Option<Duration>,
+    /// Assume that each pause is resumed after this time [default: 1m]
+    #[arg(long = "resumed-after", value_name = "DURATION", value_parser = duration)]
     pub(super) resumed: Option<Duration>,
 }
 
-/// A preview and its assumptions.
 pub(super) struct Plan {
     pub(super) name: String,
     pub(super) namespace: String,
-    /// Whether it is the rest of the current rollout, without a change.
     pub(super) is_rest: bool,
-    /// The spec after the change.
     pub(super) spec: OrderedDeploymentSpec,
     pub(super) preview: Preview,
-    pub(super) ready_after: Duration,
-    pub(super) gone_after: Duration,
-    pub(super) resumed_after: Duration,
+    pub(super) assumptions: Assumptions,
     /// Whether `ready_after` is the time that the current pods took.
     pub(super) ready_after_learned: bool,
     pub(super) notes: Vec<String>,
-    /// The command that makes the change.
     pub(super) next: Option<String>,
 }
 
-/// Previews the change, starting from the observed state.
 pub(super) async fn plan(
     client: &Client,
     state: &ObservedState,
@@ -97,9 +96,7 @@ pub(super) async fn plan(
         is_rest: *change == SpecChange::default(),
         spec: snapshot.deployment.spec.clone(),
         preview,
-        ready_after: assumptions.ready_after,
-        gone_after: assumptions.gone_after,
-        resumed_after: assumptions.resumed_after,
+        assumptions,
         ready_after_learned: given.ready.is_none() && learned.is_some(),
         notes,
         next: None,

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use kube::ResourceExt;
 use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentSpec, validate};
 use serde_json::{Value, json};
 
 use crate::client::quoted;
+use crate::commands::convert::parse_all;
 use crate::commands::set::replace_images;
 
-/// The annotation of `kubectl apply`.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const KIND: &str = "OrderedDeployment";
 
@@ -18,17 +18,12 @@ const KIND: &str = "OrderedDeployment";
 pub(super) struct SpecChange {
     pub(super) manifest: Option<Value>,
     pub(super) replicas: Option<i32>,
-    /// Containers with their new images.
     pub(super) images: Vec<(String, String)>,
 }
 
 /// The OrderedDeployment of a manifest, in YAML or JSON.
 pub(super) fn manifest(text: &str) -> Result<Value> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, crate::convert::as_kubectl())
-        .map_err(|error| {
-            // The first line is the message; the parser adds an excerpt of the document.
-            anyhow!("invalid YAML: {}", error.to_string().lines().next().unwrap_or_default())
-        })?;
+    let documents = parse_all(text).context("invalid YAML")?;
     let kinds: Vec<&str> = documents.iter().filter_map(|object| object["kind"].as_str()).collect();
     let mut found = documents.iter().filter(|object| object["kind"] == KIND);
     match (found.next(), found.next()) {
@@ -75,7 +70,6 @@ impl SpecChange {
         }
     }
 
-    /// The text for a manifest whose object does not exist yet.
     pub(super) fn describe_creation(&self, name: &str, namespace: &str) -> Result<String> {
         let spec = self.manifest.as_ref().map(|manifest| manifest["spec"].clone()).unwrap_or_default();
         let spec: OrderedDeploymentSpec =

@@ -14,17 +14,15 @@ use super::idle_points;
 use super::spec_change::{SpecChange, manifest};
 use super::{json as as_json, text as as_text};
 use crate::commands::set::pair;
-use crate::testing::{PLAIN, Pod, at_revision, observed_state, paused_before, pod};
+use crate::testing::{self, PLAIN, Pod, at_revision, observed_state, paused_before, pod};
 use crate::view::state::ObservedState;
 use crate::view::tree::Drawing;
 
+/// The last one has a pause point too.
 fn four() -> Vec<Pod> {
-    vec![
-        pod("web:1", "bbbbbbbb", "n1").priority(5),
-        pod("web:1", "cccccccc", "n2").priority(3).pause("before"),
-        pod("web:1", "dddddddd", "n3"),
-        pod("web:1", "ffffffff", "n2").priority(-1).pause("after"),
-    ]
+    let mut pods = testing::four();
+    pods[3] = pods[3].clone().priority(-1).pause("after");
+    pods
 }
 
 /// The plan for that change, on the four nodes of the state.
@@ -56,9 +54,7 @@ fn plan_on(state: &ObservedState, change: &SpecChange, nodes: Option<BTreeMap<St
         is_rest: *change == SpecChange::default(),
         spec: snapshot.deployment.spec.clone(),
         preview,
-        ready_after: assumptions.ready_after,
-        gone_after: assumptions.gone_after,
-        resumed_after: assumptions.resumed_after,
+        assumptions,
         ready_after_learned: true,
         notes: idle,
         next: Some("kubectl ordered set image web web=web:2".to_owned()),
@@ -70,9 +66,7 @@ fn to_image(text: &str) -> SpecChange {
 }
 
 fn rollout() -> Plan {
-    let mut status = at_revision(1);
-    status["conditions"] = json!([]);
-    plan_of(&observed_state(4, "web:1", &status, &four()), &to_image("web=web:2"))
+    plan_of(&observed_state(4, "web:1", &at_revision(1), &four()), &to_image("web=web:2"))
 }
 
 #[test]
@@ -101,17 +95,13 @@ fn a_pause_point_with_a_duration_and_one_after_its_pod_show_how_they_end() {
     let mut pods = four();
     pods[1] = pods[1].clone().annotate("ordereddeployment.io/pause-duration", "5m");
     pods[2] = pods[2].clone().pause("after");
-    let mut status = at_revision(1);
-    status["conditions"] = json!([]);
-    let plan = plan_of(&observed_state(4, "web:1", &status, &pods), &to_image("web=web:2"));
+    let plan = plan_of(&observed_state(4, "web:1", &at_revision(1), &pods), &to_image("web=web:2"));
     insta::assert_snapshot!(as_text::text(&plan, PLAIN));
 }
 
 #[test]
 fn a_stuck_rollout_shows_the_reason() {
-    let mut status = at_revision(1);
-    status["conditions"] = json!([]);
-    let mut state = observed_state(4, "web:1", &status, &four());
+    let mut state = observed_state(4, "web:1", &at_revision(1), &four());
     // No pod can be scheduled.
     state.nodes.clear();
     let mut plan = plan_of(&state, &to_image("web=web:2"));
@@ -226,7 +216,7 @@ fn the_manifest_is_found_among_other_documents() {
     assert_eq!(SpecChange::default().namespace(Some("a".to_owned())).unwrap().as_deref(), Some("a"));
     let other = change.name(Some("api")).unwrap_err().to_string();
     assert!(other.starts_with("the manifest has name web, not api\nhint: "), "{other}");
-    let error = |text: &str| manifest(text).unwrap_err().to_string();
+    let error = |text: &str| format!("{:#}", manifest(text).unwrap_err());
     assert!(error("kind: Deployment\n").contains("kubectl ordered convert"));
     assert_eq!(error("kind: Service\n"), "the manifest has no OrderedDeployment");
     assert!(error("a: [").starts_with("invalid YAML: "), "{}", error("a: ["));
@@ -247,9 +237,7 @@ fn long_plans_are_folded_between_their_pauses() {
         (0..80).map(|number| Pod { name: format!("web-5d9c7b8c4d-{number:04}"), ..pod("web:1", "", "n1") });
     let mut pods: Vec<Pod> = many.collect();
     pods[0] = pods[0].clone().priority(-1).pause("before");
-    let mut status = at_revision(1);
-    status["conditions"] = json!([]);
-    let plan = plan_of(&observed_state(80, "web:1", &status, &pods), &to_image("web=web:2"));
+    let plan = plan_of(&observed_state(80, "web:1", &at_revision(1), &pods), &to_image("web=web:2"));
     let text = as_text::text(&plan, PLAIN);
     assert!(text.contains("more deletes in this order (--all shows them)"), "{text}");
     assert!(
@@ -264,9 +252,7 @@ fn long_plans_are_folded_between_their_pauses() {
 
 #[test]
 fn without_nodes_each_new_pod_finds_one() {
-    let mut status = at_revision(1);
-    status["conditions"] = json!([]);
-    let state = observed_state(4, "web:1", &status, &four());
+    let state = observed_state(4, "web:1", &at_revision(1), &four());
     let plan = plan_on(&state, &to_image("web=web:2"), None);
     assert_eq!(plan.preview.end, ordereddeployment_preview::End::Complete);
     // With nodes that have no room, they stay pending.

@@ -38,10 +38,12 @@ const MANY: usize = 20;
 /// A line of the table.
 #[derive(Clone)]
 enum Row {
-    /// The cells of a deleted pod.
+    /// A deleted pod: its cells, without the time.
     Pod(Vec<String>),
-    /// Another step: its time and its text, in the columns or across them.
-    Text { time: String, text: String, paint: Option<Paint>, across: bool },
+    /// Another step.
+    Step(String, Option<Paint>),
+    /// A line across the columns, without a time.
+    Across(String, Paint),
 }
 
 pub(super) fn text(plan: &Plan, drawing: Drawing<'_>) -> String {
@@ -110,8 +112,8 @@ fn headline(plan: &Plan, drawing: Drawing<'_>) -> Vec<String> {
 }
 
 /// Folds long runs of deletes and creates without a pause, a warning or a resume between them.
-fn folded(rows: &[Row]) -> Vec<Row> {
-    let is_plain = |row: &Row| matches!(row, Row::Pod(_) | Row::Text { paint: None, .. });
+fn folded(rows: &[(String, Row)]) -> Vec<(String, Row)> {
+    let is_plain = |(_, row): &(String, Row)| matches!(row, Row::Pod(_) | Row::Step(_, None));
     let mut kept = Vec::new();
     for run in rows.chunk_by(|one, next| is_plain(one) == is_plain(next)) {
         let hidden = run.len().saturating_sub(FIRST + LAST);
@@ -120,9 +122,9 @@ fn folded(rows: &[Row]) -> Vec<Row> {
             continue;
         }
         kept.extend_from_slice(&run[..FIRST]);
-        let pods = run[FIRST..FIRST + hidden].iter().filter(|row| matches!(row, Row::Pod(_))).count();
+        let pods = run[FIRST..FIRST + hidden].iter().filter(|(_, row)| matches!(row, Row::Pod(_))).count();
         let text = format!("... {pods} more deletes in this order (--all shows them)");
-        kept.push(Row::Text { time: String::new(), text, paint: Some(Paint::Dim), across: false });
+        kept.push((String::new(), Row::Step(text, Some(Paint::Dim))));
         kept.extend_from_slice(&run[FIRST + hidden..]);
     }
     kept
@@ -143,25 +145,19 @@ pub(super) fn summary(plan: &Plan) -> String {
     format!("{} would be deleted, {created} created, {pauses}", pods_in_words(deleted))
 }
 
-fn rows(plan: &Plan, drawing: Drawing<'_>) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let mut deletions = 0;
+/// The lines with their times. A time is printed once.
+fn rows(plan: &Plan, drawing: Drawing<'_>) -> Vec<(String, Row)> {
+    let (mut rows, mut deletions, mut last) = (Vec::new(), 0, String::new());
     let all = plan.preview.deleted().count();
-    let mut last = String::new();
     for step in &plan.preview.steps {
         let time = length(plan.preview.after(step.at));
-        let mut added = step_rows(plan, step, (&mut deletions, all), drawing);
-        for row in &mut added {
-            // A time is printed once.
-            let shown = if time == last { String::new() } else { time.clone() };
-            match row {
-                Row::Pod(cells) => cells.insert(0, shown),
-                Row::Text { across: true, .. } => continue,
-                Row::Text { time, .. } => *time = shown,
+        for row in step_rows(plan, step, (&mut deletions, all), drawing) {
+            let is_shown = time != last && !matches!(row, Row::Across(..));
+            rows.push((if is_shown { time.clone() } else { String::new() }, row));
+            if is_shown {
+                last.clone_from(&time);
             }
-            last.clone_from(&time);
         }
-        rows.extend(added);
     }
     rows
 }
@@ -172,21 +168,19 @@ fn step_rows(
     (deletions, all): (&mut usize, usize),
     drawing: Drawing<'_>,
 ) -> Vec<Row> {
-    let text = |text: String, paint| Row::Text { time: String::new(), text, paint, across: false };
-    let across =
-        |text: String, paint| Row::Text { time: String::new(), text, paint: Some(paint), across: true };
     match &step.action {
         Action::Event(event) if event.reason == reason::ROLLOUT_STARTED => {
-            vec![text(event.message.clone(), Some(Paint::Title))]
+            vec![Row::Step(event.message.clone(), Some(Paint::Title))]
         }
         Action::Event(event)
             if event.type_ == EventType::Warning && event.reason != reason::PAUSE_POINT_REACHED =>
         {
-            vec![text(format!("warning: {}", event.message), Some(Paint::Warn))]
+            vec![Row::Step(format!("warning: {}", event.message), Some(Paint::Warn))]
         }
         Action::Event(_) => Vec::new(),
         Action::Create { set, revision, count } => {
-            vec![text(format!("create {} of revision {revision} ({set})", pods_in_words(*count)), None)]
+            let created = format!("create {} of revision {revision} ({set})", pods_in_words(*count));
+            vec![Row::Step(created, None)]
         }
         Action::Delete { purpose, pods } => pods
             .iter()
@@ -207,13 +201,13 @@ fn step_rows(
                 place(hold, plan)
             );
             vec![
-                across(format!("{line} {so_far}"), Paint::Warn),
-                across(format!("{}{}", " ".repeat(3), resume_hint(plan, hold, drawing.flags)), Paint::Title),
+                Row::Across(format!("{line} {so_far}"), Paint::Warn),
+                Row::Across(format!("   {}", resume_hint(plan, hold, drawing.flags)), Paint::Title),
             ]
         }
         Action::Resumed { id, assumed } => {
             let by = if *assumed { "assumed" } else { "pause-duration elapsed" };
-            vec![text(format!("resumed {id} ({by})"), Some(Paint::Good))]
+            vec![Row::Step(format!("resumed {id} ({by})"), Some(Paint::Good))]
         }
     }
 }
@@ -255,7 +249,6 @@ fn resume_hint(plan: &Plan, hold: &Hold, flags: &str) -> String {
     }
 }
 
-/// How the pause ends.
 pub(super) fn ends(hold: &Hold) -> String {
     match &hold.until {
         Some(until) => format!("resumes after {}", length(until.0.duration_since(hold.since.0))),
@@ -263,40 +256,37 @@ pub(super) fn ends(hold: &Hold) -> String {
     }
 }
 
-fn table(rows: &[Row], drawing: Drawing<'_>) -> Vec<String> {
+fn table(rows: &[(String, Row)], drawing: Drawing<'_>) -> Vec<String> {
     let style = drawing.style;
-    let cells = rows.iter().map(|row| match row {
-        Row::Pod(cells) => cells.clone(),
-        Row::Text { time, .. } => vec![time.clone()],
+    let cells = rows.iter().map(|(time, row)| {
+        let pod = if let Row::Pod(cells) = row { cells.as_slice() } else { &[] };
+        std::iter::once(time).chain(pod).cloned().collect()
     });
     let room = drawing.width.map(|width| width.saturating_sub(INDENT.len()));
     let table = Table::new(COLUMNS.to_vec(), cells.collect()).fit(room, &DROPPED);
     // The start of the second column.
     let beside = table.line(&[String::new(), "x".to_owned()]).chars().count() - 1;
     let mut lines = Vec::new();
-    if rows.iter().any(|row| matches!(row, Row::Pod(_))) {
+    if rows.iter().any(|(_, row)| matches!(row, Row::Pod(_))) {
         lines.push(style.paint(Paint::Dim, &format!("{INDENT}{}", table.headings())));
     }
-    let painted = |text: &str, paint: &Option<Paint>| match paint {
-        Some(paint) => style.paint(*paint, text),
-        None => text.to_owned(),
-    };
-    for (row, line) in rows.iter().zip(table.rows()) {
+    for ((time, row), line) in rows.iter().zip(table.rows()) {
         match row {
             Row::Pod(_) => {
                 lines.push(format!("{INDENT}{}", shortened(line, room.unwrap_or(usize::MAX), style)));
             }
-            Row::Text { text, paint, across: true, .. } => {
+            Row::Across(text, paint) => {
                 let text = wrapped(&format!("{INDENT}{text}"), drawing.width, "     ");
-                lines.extend(text.iter().map(|line| painted(line, paint)));
+                lines.extend(text.iter().map(|line| style.paint(*paint, line)));
             }
-            Row::Text { time, text, paint, across: false } => {
+            Row::Step(text, paint) => {
                 let room = room.map(|room| room.saturating_sub(beside));
-                for (index, part) in wrapped(text, room, "").iter().enumerate() {
+                for (index, part) in wrapped(text, room, "").into_iter().enumerate() {
                     let time = if index == 0 { time.clone() } else { String::new() };
                     let time = table.line(&[time, "x".to_owned()]);
                     let time = time.strip_suffix('x').unwrap_or_default();
-                    lines.push(format!("{INDENT}{time}{}", painted(part, paint)));
+                    let part = paint.map_or_else(|| part.clone(), |paint| style.paint(paint, &part));
+                    lines.push(format!("{INDENT}{time}{part}"));
                 }
             }
         }
@@ -325,15 +315,21 @@ pub(super) fn assumptions(plan: &Plan) -> Vec<String> {
     let mut all = vec![
         format!(
             "new pods are ready {} after they are scheduled{learned} (--ready-after)",
-            short(plan.ready_after)
+            short(plan.assumptions.ready_after)
         ),
-        format!("deleted pods are removed after {} (--gone-after)", short(plan.gone_after)),
+        format!("deleted pods are removed after {} (--gone-after)", short(plan.assumptions.gone_after)),
         "new pods are scheduled to the matching node with the fewest pods (labels, taints, cordons)"
             .to_owned(),
         "the current pods do not change".to_owned(),
     ];
     if plan.preview.holds().next().is_some() {
-        all.insert(2, format!("each pause is resumed after {} (--resumed-after)", short(plan.resumed_after)));
+        all.insert(
+            2,
+            format!(
+                "each pause is resumed after {} (--resumed-after)",
+                short(plan.assumptions.resumed_after)
+            ),
+        );
     }
     all
 }

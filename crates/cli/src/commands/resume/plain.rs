@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::client::Connection;
 use crate::client::explain::explain;
-use crate::commands::resume::confirm::confirm;
+use crate::commands::resume::confirm;
 
 /// The pause point that this Deployment is paused at, and the annotation that says so.
 fn hold(deployment: &Deployment) -> Option<(Hold, String)> {
@@ -22,8 +22,7 @@ fn hold(deployment: &Deployment) -> Option<(Hold, String)> {
     Some((status.hold?, stored.clone()))
 }
 
-/// Passes the pause point at which it is paused: the one of this name or id, or the one that the user
-/// confirms.
+/// Passes the pause point at which it is paused: that of this name or id, or after a confirmation.
 pub(super) async fn resume(
     connection: &Connection,
     name: &str,

@@ -7,15 +7,14 @@ use serde_json::json;
 
 use super::{ResumeTarget, is_declared, plain, request, result, resume};
 use crate::client::{Connection, DryRun};
-use crate::commands::abort::abort;
+use crate::commands::abort::{abort, retry};
 use crate::commands::mark::{Marks, Side, mark};
 use crate::commands::pause::set;
 use crate::commands::restart::restart;
-use crate::commands::retry::retry;
 use crate::commands::set::set_image;
 use crate::exit::{self, Exit};
 use crate::testing::fixture::Fixture;
-use crate::testing::{aborted, at_declared, condition, observed_state, paused_before, pod};
+use crate::testing::{aborted, at_declared, condition, declaring, observed_state, paused_before, pod};
 
 fn paused() -> OrderedDeploymentStatus {
     serde_json::from_value(paused_before(&pod("web:1", "cccccccc", "n2"))).unwrap()
@@ -183,8 +182,7 @@ fn declared_points_are_found_by_their_names_and_not_as_pods() {
     let points = json!([
         {"name": "canary", "afterUpdated": 1}, {"name": "zones", "betweenNodeGroups": "zone"}
     ]);
-    let mut spec = observed_state(4, "web:2", &json!({}), &[]).deployment.spec.clone();
-    spec.strategy.pause_points = serde_json::from_value(points).unwrap();
+    let spec = &declaring(observed_state(4, "web:2", &json!({}), &[]), &points).deployment.spec;
     let status = past(declared(), &["early@2"]);
     for (id, expected) in [
         ("canary@2", true),
@@ -196,7 +194,7 @@ fn declared_points_are_found_by_their_names_and_not_as_pods() {
         ("early@2", true),
         ("late@2", false),
     ] {
-        assert_eq!(is_declared(id, &spec, &status), expected, "{id}");
+        assert_eq!(is_declared(id, spec, &status), expected, "{id}");
     }
 }
 

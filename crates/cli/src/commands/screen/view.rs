@@ -1,7 +1,6 @@
 //! What the screen shows, and what its keys do. Pure functions: no server, clock or terminal.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use jiff::Timestamp;
 
 use crate::client::watches::Lost;
 use crate::terminal::escape::escaped;
@@ -10,13 +9,6 @@ use crate::terminal::table::shortened;
 use crate::view::age::span;
 use crate::view::overview::Overview;
 use crate::view::tree::{Drawing, Fold, body, summary};
-
-/// The connection to the API server.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Link<'a> {
-    pub(super) lost: Option<&'a Lost>,
-    pub(super) now: Timestamp,
-}
 
 /// What a key asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,9 +30,7 @@ pub(super) enum Done {
 /// What the bottom line asks the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Ask {
-    /// The text of the filter.
     Filter,
-    /// Whether to pass the pause point with this id.
     Resume(String),
 }
 
@@ -59,7 +49,6 @@ pub(super) struct View {
     scroll: usize,
     /// The last line that the middle can begin with.
     max_scroll: usize,
-    /// The number of lines in the middle.
     room: usize,
     all: bool,
     filter: String,
@@ -71,7 +60,6 @@ pub(super) struct View {
 }
 
 impl View {
-    /// A screen that shows all pods, or folds those of a large object.
     pub(super) fn new(all: bool) -> Self {
         Self { all, ..Self::default() }
     }
@@ -92,12 +80,12 @@ impl View {
     pub(super) fn page(
         &mut self,
         overview: &Overview,
-        link: Link<'_>,
+        lost: Option<&Lost>,
         drawing: Drawing<'_>,
         height: usize,
     ) -> Page {
         self.forget_passed(overview);
-        let mut top = vec![connection(link, drawing)];
+        let mut top = vec![connection(lost, overview, drawing)];
         let filter = Some(self.filter.as_str()).filter(|text| !text.is_empty());
         let drawing = Drawing { fold: Fold { all: self.all, filter, on_screen: true }, ..drawing };
         let all = if let Some(plan) = &self.plan {
@@ -153,7 +141,6 @@ impl View {
         format!("q quit  ↑↓ scroll  {resume}p plan  / filter  {all}{filter}")
     }
 
-    /// The result of a command.
     pub(super) fn done(&mut self, done: Done) {
         match done {
             Done::Message(text) => self.message = Some(text),
@@ -165,7 +152,6 @@ impl View {
         }
     }
 
-    /// What a key does.
     pub(super) fn key(&mut self, key: KeyEvent, overview: &Overview) -> Effect {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         if control && key.code == KeyCode::Char('c') {
@@ -234,16 +220,15 @@ impl View {
     }
 }
 
-/// Whether the screen is live.
-fn connection(link: Link<'_>, drawing: Drawing<'_>) -> String {
+fn connection(lost: Option<&Lost>, overview: &Overview, drawing: Drawing<'_>) -> String {
     let style = drawing.style;
-    let Some(lost) = link.lost else {
+    let Some(lost) = lost else {
         return style.paint(Paint::Good, &format!("{} connected", style.pick("●", "*")));
     };
     let text = format!(
         "{} connection lost for {}, reconnecting; this is the last known state: {}",
         style.pick("✖", "!"),
-        span(lost.since, link.now),
+        span(lost.since, overview.now),
         escaped(&lost.error)
     );
     style.paint(Paint::Bad, &shortened(text, drawing.width.unwrap_or(usize::MAX), style))

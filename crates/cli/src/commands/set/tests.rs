@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::{pair, replace_images, set_image};
+use crate::commands::template_change::TemplateChange;
 use crate::testing::fixture::Fixture;
 
 fn images(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -27,13 +28,7 @@ async fn a_template_that_another_client_has_changed_is_not_overwritten() {
     let state = fixture.connection.state(ordereddeployment_wire::Family::Ordered, "web").await.unwrap();
     fixture.image("web:other").await;
     let template = ordereddeployment_api::Template::new(&json!({}));
-    let change = crate::commands::template_change::TemplateChange {
-        state: &state,
-        name: "web",
-        template,
-        annotation: None,
-        doing: "cannot change web",
-    };
+    let change = TemplateChange { state: &state, verb: "change", template, annotation: None };
     let error = change.write(&fixture.connection).await.unwrap_err().to_string();
     assert!(error.contains("another client has changed the template"), "{error}");
 }

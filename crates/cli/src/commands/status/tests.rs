@@ -1,15 +1,14 @@
 use serde_json::{Value, json};
 
 use super::{Until, evaluate, points_left};
-use crate::commands::mark::{Marks, Side, mark};
 use crate::exit::Exit;
 use crate::testing::fixture::{Fixture, without_names};
-use crate::testing::{aborted, at_declared, at_revision, condition, observed_state, paused_before, pod};
+use crate::testing::{BEFORE, aborted, at_declared, at_revision, condition, deployment, paused_before, pod};
 
 fn exits(status: &Value, paused: bool) -> [Option<Exit>; 3] {
-    let mut deployment = (*observed_state(4, "web:2", status, &[]).deployment).clone();
-    deployment.spec.paused = paused;
-    [None, Some(Until::Complete), Some(Until::Held)].map(|until| evaluate(&deployment, until, "").0)
+    let mut web = deployment(status);
+    web.spec.paused = paused;
+    [None, Some(Until::Complete), Some(Until::Held)].map(|until| evaluate(&web, until, "").0)
 }
 
 fn with(type_: &str, status: &str, reason: &str) -> Value {
@@ -42,7 +41,7 @@ fn every_state_has_a_line_with_the_next_command() {
     let complete = with("Complete", "True", "RolloutComplete");
     let lines: Vec<String> = [paused, failed, complete, json!({"observedGeneration": 2}), json!({})]
         .iter()
-        .map(|status| evaluate(&observed_state(4, "web:2", status, &[]).deployment, None, " -n shop").1)
+        .map(|status| evaluate(&deployment(status), None, " -n shop").1)
         .collect();
     insta::assert_snapshot!(lines.join("\n"));
 }
@@ -62,7 +61,7 @@ fn declared_points_aborts_and_suspensions_have_a_line() {
     suspended["replicas"] = 0.into();
     let lines: Vec<String> = [canary, timed, removed, aborted(), back, suspended]
         .iter()
-        .map(|status| evaluate(&observed_state(4, "web:2", status, &[]).deployment, None, " -n shop").1)
+        .map(|status| evaluate(&deployment(status), None, " -n shop").1)
         .collect();
     insta::assert_snapshot!(lines.join("\n"));
 }
@@ -72,8 +71,7 @@ async fn a_complete_rollout_names_the_pause_points_that_are_left() {
     let fixture = Fixture::start().await;
     let order = fixture.order().await;
     assert_eq!(points_left("web", &fixture.connection).await, None);
-    let pause = Marks { pause: Some(Side::Before), ..Marks::default() };
-    mark(&fixture.connection, &order[1], pause).await.unwrap();
+    fixture.mark(&order[1], BEFORE).await;
     let note = points_left("web", &fixture.connection).await.unwrap();
     insta::assert_snapshot!(without_names(&note, &order));
     // While the rollout is not complete, these are its own.

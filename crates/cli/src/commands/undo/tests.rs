@@ -2,20 +2,19 @@ use std::time::Duration;
 
 use super::{UndoOptions, undo};
 use crate::client::{Connection, DryRun, Timeout};
-use crate::commands::mark::{Marks, Side, mark};
 use crate::exit::{self, Exit};
+use crate::testing::BEFORE;
 use crate::testing::fixture::{Fixture, without_names};
 
 const OPTIONS: UndoOptions =
     UndoOptions { to_revision: 0, through: false, timeout: Timeout(Some(Duration::from_secs(30))) };
-const BEFORE: Marks = Marks { priority: None, pause: Some(Side::Before), length: None };
 
 /// Revision 2 is complete, and its third pod has a pause point.
 async fn at_revision_two() -> (Fixture, Vec<String>) {
     let fixture = Fixture::start().await;
     fixture.complete_second().await;
     let order = fixture.order().await;
-    mark(&fixture.connection, &order[2], BEFORE).await.unwrap();
+    fixture.mark(&order[2], BEFORE).await;
     (fixture, order)
 }
 
@@ -72,7 +71,7 @@ async fn an_undo_that_is_not_possible_says_why() {
 #[tokio::test(start_paused = true)]
 async fn through_without_a_controller_has_the_exit_code_of_a_timeout() {
     let (mut fixture, _) = at_revision_two().await;
-    fixture.cluster.stop_controller().await;
+    fixture.cluster.stop().await.unwrap();
     let error = undo(&fixture.connection, "web", UndoOptions { through: true, ..OPTIONS }).await.unwrap_err();
     assert_eq!(exit::of_error(&error), Exit::TimedOut);
     assert!(error.to_string().contains("resume web --all"), "{error}");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::drawing::Drawing;
+use super::Drawing;
 use crate::terminal::style::Style;
 use crate::terminal::table::{Column, Dropped, REASON, Table, left, right};
 use crate::view::age::age;
@@ -19,7 +19,6 @@ const DROPPED: [Dropped; 6] = [
     ("NODE", REASON),
 ];
 
-/// The health of a pod, shown as a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     Ready,

@@ -1,16 +1,20 @@
-//! The lines above the sets: state, counts, and the next command. Pure functions.
+//! The lines above the sets: state, counts, and the next command; and the summary of a rollout, which has no
+//! line for each pod. Pure functions.
 
 use ordereddeployment_api::{Aborted, Hold};
 use ordereddeployment_wire::Family;
 
-use super::drawing::Drawing;
+use super::Drawing;
 use crate::terminal::style::{Paint, Style};
 use crate::terminal::table::wrapped;
 use crate::view::age::span;
-use crate::view::overview::{Lifecycle, Overview};
+use crate::view::overview::{Lifecycle, Overview, PodRow};
 use crate::view::pause_points::left;
 use crate::view::phase::{Phase, rolled_back, side, suspended};
 use crate::view::pod::pods_in_words;
+
+const NAMED: usize = 3;
+const BAR: usize = 30;
 
 /// The mark of the phase, its name in words, and its colour.
 pub(crate) fn headline(overview: &Overview, style: Style) -> (&'static str, String, Paint) {
@@ -34,7 +38,6 @@ pub(crate) fn headline(overview: &Overview, style: Style) -> (&'static str, Stri
     (mark, state, paint)
 }
 
-/// What the phase waits for, or how far it is.
 pub(crate) fn detail(overview: &Overview) -> Option<String> {
     match &overview.phase {
         Phase::Held(hold) => Some(paused_at(hold, overview)),
@@ -75,7 +78,6 @@ pub(crate) fn commands(overview: &Overview, flags: &str) -> Vec<(&'static str, S
     }
 }
 
-/// The lines above the sets.
 pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
     let style = drawing.style;
     let (mark, state, paint) = headline(overview, style);
@@ -106,7 +108,6 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
     lines
 }
 
-/// The pod counts in words.
 pub(crate) fn counted(overview: &Overview) -> String {
     let others = [
         (Lifecycle::Pending, "pending"),
@@ -128,7 +129,6 @@ pub(crate) fn counted(overview: &Overview) -> String {
     )
 }
 
-/// The pod counts and the strategy.
 fn counts(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
     let counts = format!("  {}", counted(overview));
     let strategy = drawing.style.paint(Paint::Dim, &overview.strategy);
@@ -141,7 +141,6 @@ fn counts(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
     lines
 }
 
-/// How far the rollback is.
 fn progress_back(aborted: &Aborted, overview: &Overview) -> String {
     let pods = |revision: i64| {
         let sets = overview.sets.iter().filter(move |set| set.revision == revision);
@@ -172,4 +171,56 @@ fn paused_at(hold: &Hold, overview: &Overview) -> String {
         );
     };
     format!("paused at pause point {} for {since}, {until}; next is pod {}{node}", barrier.place(), hold.pod)
+}
+
+/// The head, the progress, and what goes next.
+pub(crate) fn summary(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
+    let mut lines = head(overview, drawing);
+    lines.extend(progress(overview, drawing));
+    lines.extend(next(overview, drawing));
+    lines
+}
+
+/// How many pods are old and new, with a bar; `None` if nothing is replaced.
+fn progress(overview: &Overview, drawing: Drawing<'_>) -> Option<String> {
+    if !overview.is_rolling() {
+        return None;
+    }
+    let active = |current: bool| {
+        let sets = overview.sets.iter().filter(move |set| set.current == current);
+        sets.flat_map(|set| &set.pods).filter(|pod| pod.is_active()).count()
+    };
+    let (old, new) = (active(false), active(true));
+    let filled = BAR * new / (old + new).max(1);
+    let style = drawing.style;
+    let bar = format!("{}{}", style.pick("█", "#").repeat(filled), style.pick("░", ".").repeat(BAR - filled));
+    Some(format!("  {} {old} old, {new} new", style.paint(Paint::Good, &bar)))
+}
+
+fn next(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
+    let rows = overview.in_order();
+    if !overview.is_rolling() || rows.is_empty() {
+        return Vec::new();
+    }
+    let held = overview.hold.is_some();
+    let named: Vec<String> = rows.iter().take(NAMED).map(|row| described(row)).collect();
+    let more = match rows.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        others => format!(", and {others} more"),
+    };
+    let when = if held { "next after the pause" } else { "next" };
+    let mut lines = wrapped(&format!("  {when}: {}{more}", named.join(", ")), drawing.width, "    ");
+    if let Some(barrier) = overview.barrier.as_ref().filter(|barrier| !barrier.reached) {
+        let place = rows.iter().find(|row| row.uid == barrier.uid).and_then(|row| row.place);
+        let place = place.map(|place| format!(", at place {place}")).unwrap_or_default();
+        let line = format!("  next pause point: {}{place}", barrier.place());
+        let lines_of = wrapped(&line, drawing.width, "    ");
+        lines.extend(lines_of.iter().map(|line| drawing.style.paint(Paint::Warn, line)));
+    }
+    lines
+}
+
+fn described(row: &PodRow) -> String {
+    let why = row.why.as_deref().unwrap_or_default();
+    if why.is_empty() { row.name.clone() } else { format!("{} ({why})", row.name) }
 }

@@ -5,29 +5,21 @@ use ordereddeployment_api::PausePoint;
 use super::render;
 use crate::terminal::escape::terminal_text;
 use crate::terminal::style::Style;
-use crate::testing::{PLAIN, Pod, at_revision, condition, observed_state, paused_before, pod};
-use crate::view::overview::Overview;
+use crate::testing::{
+    PLAIN, Pod, at_revision, condition, four, observed_state, one_updated, overview, paused_before, pod,
+};
 use crate::view::phase::Phase;
 use crate::view::state::ObservedState;
 use crate::view::tree::{Drawing, Fold};
 
-fn old() -> Vec<Pod> {
-    vec![
-        pod("web:1", "bbbbbbbb", "n1").priority(5),
-        pod("web:1", "cccccccc", "n2").priority(3).pause("before"),
-        pod("web:1", "dddddddd", "n3"),
-        pod("web:1", "ffffffff", "n2"),
-    ]
-}
-
 fn tree(state: &ObservedState) -> String {
-    render(&Overview::of(state, "node.usage"), PLAIN)
+    render(&overview(state), PLAIN)
 }
 
 /// The tree at that width, which no line exceeds. A command is not wrapped, so that it can be copied.
 fn narrow(state: &ObservedState, width: usize) -> String {
     let drawing = Drawing { width: Some(width), flags: " -n shop", ..PLAIN };
-    let text = render(&Overview::of(state, "node.usage"), drawing);
+    let text = render(&overview(state), drawing);
     for line in text.lines().filter(|line| !line.contains(" with: kubectl ")) {
         assert!(line.chars().count() <= width, "{width}: {line}\n{text}");
     }
@@ -36,12 +28,12 @@ fn narrow(state: &ObservedState, width: usize) -> String {
 
 #[test]
 fn a_complete_rollout_orders_all_pods_and_shows_the_pause_point_of_the_next_one() {
-    insta::assert_snapshot!(tree(&observed_state(4, "web:1", &at_revision(1), &old())));
+    insta::assert_snapshot!(tree(&observed_state(4, "web:1", &at_revision(1), &four())));
 }
 
 #[test]
 fn a_rollout_orders_its_old_pods_and_shows_its_pause_point() {
-    let mut pods = old();
+    let mut pods = four();
     pods[0].terminating = true;
     let mut updated = pod("web:2", "gggggggg", "n1");
     updated.ready = false;
@@ -52,12 +44,9 @@ fn a_rollout_orders_its_old_pods_and_shows_its_pause_point() {
 
 #[test]
 fn a_paused_rollout_shows_its_pause_point_and_the_resume_command() {
-    let mut pods = old();
-    pods[3] = pods[3].clone().pause("after");
-    let paused_pod = pods[1].clone();
-    pods.remove(0);
-    pods.push(pod("web:2", "gggggggg", "n1"));
-    insta::assert_snapshot!(tree(&observed_state(4, "web:2", &paused_before(&paused_pod), &pods)));
+    let mut pods = one_updated();
+    pods[2] = pods[2].clone().pause("after");
+    insta::assert_snapshot!(tree(&observed_state(4, "web:2", &paused_before(&pods[0]), &pods)));
 }
 
 #[test]
@@ -77,7 +66,7 @@ fn a_migration_shows_the_command_that_finishes_it() {
 
 #[test]
 fn a_pause_point_whose_pod_is_deleted_is_shown_before_all_remaining_pods() {
-    let mut pods = old();
+    let mut pods = four();
     let paused_pod = pods[1].clone();
     pods.drain(..2);
     pods.push(pod("web:2", "gggggggg", "n1"));
@@ -89,17 +78,17 @@ fn a_pause_point_whose_pod_is_deleted_is_shown_before_all_remaining_pods() {
 
 #[test]
 fn colours_only_add_escape_sequences() {
-    let state = observed_state(4, "web:1", &at_revision(1), &old());
-    let overview = Overview::of(&state, "node.usage");
+    let state = observed_state(4, "web:1", &at_revision(1), &four());
+    let shown = overview(&state);
     let style = Style { color: true, unicode: true };
-    let coloured = terminal_text(&render(&overview, Drawing { style, ..PLAIN }));
+    let coloured = terminal_text(&render(&shown, Drawing { style, ..PLAIN }));
     assert!(coloured.contains('\x1b'));
-    assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), render(&overview, PLAIN));
+    assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), render(&shown, PLAIN));
 }
 
 #[test]
 fn a_malformed_annotation_and_a_lagging_controller_are_noted() {
-    let mut pods = old();
+    let mut pods = four();
     pods[2] = pods[2].clone().annotate("ordereddeployment.io/delete-priority", "+7");
     pods[3] = pods[3].clone().annotate("ordereddeployment.io/pause-piont", "before");
     let mut status = at_revision(1);
@@ -117,34 +106,34 @@ fn a_malformed_annotation_and_a_lagging_controller_are_noted() {
 
 #[test]
 fn without_pools_there_is_no_column_for_them() {
-    let mut state = observed_state(4, "web:1", &at_revision(1), &old());
+    let mut state = observed_state(4, "web:1", &at_revision(1), &four());
     state.nodes.clear();
     assert!(!tree(&state).contains("POOL"));
 }
 
 #[test]
 fn a_pause_point_after_the_last_pod_is_no_barrier() {
-    let mut pods = old();
+    let mut pods = four();
     pods[1].annotations.remove("ordereddeployment.io/pause-point");
     let last = pods.iter_mut().find(|pod| pod.name.ends_with("ffffffff")).unwrap();
     *last = last.clone().pause("after").priority(-1);
-    let overview = Overview::of(&observed_state(4, "web:1", &at_revision(1), &pods), "node.usage");
-    assert_eq!(overview.barrier, None);
-    assert_eq!(overview.in_order().last().unwrap().point, Some(PausePoint::After));
+    let shown = overview(&observed_state(4, "web:1", &at_revision(1), &pods));
+    assert_eq!(shown.barrier, None);
+    assert_eq!(shown.in_order().last().unwrap().point, Some(PausePoint::After));
 }
 
 #[test]
 fn counts_and_completion_come_from_the_observed_pods_and_not_from_an_older_status() {
     let mut status = at_revision(1);
     status["availableReplicas"] = 1.into();
-    let overview = Overview::of(&observed_state(4, "web:1", &status, &old()), "node.usage");
-    assert_eq!((overview.available, overview.updated), (4, 4));
-    assert_eq!(overview.phase, Phase::Complete);
+    let shown = overview(&observed_state(4, "web:1", &status, &four()));
+    assert_eq!((shown.available, shown.updated), (4, 4));
+    assert_eq!(shown.phase, Phase::Complete);
 }
 
 #[test]
 fn a_narrow_terminal_has_fewer_columns_and_keeps_names_order_and_reasons() {
-    let state = observed_state(4, "web:1", &at_revision(1), &old());
+    let state = observed_state(4, "web:1", &at_revision(1), &four());
     let mut left_out = Vec::new();
     for width in (60..=120).rev() {
         let text = narrow(&state, width);
@@ -166,8 +155,8 @@ fn a_narrow_terminal_has_fewer_columns_and_keeps_names_order_and_reasons() {
 
 #[test]
 fn the_wide_tree_has_ages_and_restarts() {
-    let overview = Overview::of(&observed_state(4, "web:1", &at_revision(1), &old()), "node.usage");
-    insta::assert_snapshot!(render(&overview, Drawing { wide: true, ..PLAIN }));
+    let shown = overview(&observed_state(4, "web:1", &at_revision(1), &four()));
+    insta::assert_snapshot!(render(&shown, Drawing { wide: true, ..PLAIN }));
 }
 
 #[test]
@@ -176,9 +165,9 @@ fn a_rollout_paused_by_its_spec_shows_how_to_continue() {
         ("web:2", 2, "continue with: kubectl ordered unpause web -n shop"),
         ("web:1", 1, "note: paused by spec.paused: the next change of the template starts no rollout"),
     ] {
-        let mut state = observed_state(4, image, &at_revision(revision), &old());
+        let mut state = observed_state(4, image, &at_revision(revision), &four());
         std::sync::Arc::make_mut(&mut state.deployment).spec.paused = true;
-        let text = render(&Overview::of(&state, "node.usage"), Drawing { flags: " -n shop", ..PLAIN });
+        let text = render(&overview(&state), Drawing { flags: " -n shop", ..PLAIN });
         assert!(text.contains(expected), "{text}");
     }
 }
@@ -196,9 +185,9 @@ fn large_trees_are_folded_and_filtered() {
         (0..60).map(|number| Pod { name: format!("web-5d9c7b8c4d-{number:04}"), ..pod("web:1", "", "n1") });
     let mut pods: Vec<Pod> = many.collect();
     pods[59].ready = false;
-    let overview = Overview::of(&observed_state(60, "web:1", &at_revision(1), &pods), "node.usage");
+    let shown = overview(&observed_state(60, "web:1", &at_revision(1), &pods));
     let drawn = |all, filter| {
-        let text = render(&overview, Drawing { fold: Fold { all, filter, on_screen: false }, ..PLAIN });
+        let text = render(&shown, Drawing { fold: Fold { all, filter, on_screen: false }, ..PLAIN });
         (text.matches("web-5d9c7b8c4d-00").count(), text)
     };
     let (count, text) = drawn(false, None);

@@ -24,7 +24,7 @@ const dirty = new Set();
 
 const list = new List();
 const head = new Head(act);
-const pods = new Pods(act, () => head.reason('mark'));
+const pods = new Pods(act);
 const timeline = new Timeline(plan);
 const history = new History(() => head);
 const parts = { list, head, pods, timeline, history };

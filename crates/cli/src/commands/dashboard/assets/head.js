@@ -28,11 +28,6 @@ export class Head {
     return this.buttons.find((button) => button.action === action);
   }
 
-  /** Why an action is not possible; undefined if it is. */
-  reason(action) {
-    return this.button(action)?.reason;
-  }
-
   draw() {
     const { head } = this;
     if (!head) return;
@@ -52,9 +47,8 @@ export class Head {
   }
 
   drawButtons() {
-    const shown = this.buttons.filter((button) => button.action !== 'mark');
-    $('buttons').hidden = !shown.length;
-    const nodes = shown.map((button) => this.node(button));
+    $('buttons').hidden = !this.buttons.length;
+    const nodes = this.buttons.map((button) => this.node(button));
     const now = [...$('buttons').children];
     if (nodes.length !== now.length || nodes.some((node, index) => node !== now[index])) {
       $('buttons').replaceChildren(...nodes);

@@ -7,9 +7,8 @@ export class Pod {
   shown = '';
   inputs = null;
 
-  constructor(act, reason) {
+  constructor(act) {
     this.act = act;
-    this.reason = reason;
   }
 
   select(name) {
@@ -40,7 +39,7 @@ export class Pod {
       this.shown = '';
       return;
     }
-    const state = JSON.stringify([pod, place, all, this.reason()]);
+    const state = JSON.stringify([pod, place, all]);
     if (state === this.shown) return;
     const details = el('dl', { class: 'details' }, ...[
       ['Place', place ? `${place} of ${all}` : '–'],
@@ -72,10 +71,8 @@ export class Pod {
     const length = el('input', { id: 'mark-length', placeholder: 'until resumed', autocomplete: 'off' });
     const mark = el('button', { type: 'submit', text: 'Mark' });
     const unmark = el('button', { type: 'button', text: 'Unmark' });
-    const reason = () => this.reason();
     for (const button of [mark, unmark]) {
-      button.setAttribute('aria-disabled', String(Boolean(reason())));
-      tipped(button, () => [reason(), `kubectl ordered ${button === mark ? 'mark' : 'unmark'} ${pod.name}`]);
+      tipped(button, () => [`kubectl ordered ${button === mark ? 'mark' : 'unmark'} ${pod.name}`]);
     }
     const form = el('form', { class: 'inline', 'data-pod': pod.name, 'aria-label': 'Marks of the pod' },
       el('label', { for: 'mark-priority', text: 'Priority' }), priority,
@@ -83,7 +80,6 @@ export class Pod {
       el('label', { for: 'mark-length', text: 'for' }), length, mark, unmark);
     form.addEventListener('submit', (event) => {
       event.preventDefault();
-      if (reason()) return toast(reason(), true);
       if (priority.value === '' && !pause.value) return toast('Set a priority or a pause point.', true);
       this.act({
         action: 'mark', pod: pod.name,
@@ -92,10 +88,7 @@ export class Pod {
         length: length.value.trim() || null,
       });
     });
-    unmark.addEventListener('click', () => {
-      if (reason()) return toast(reason(), true);
-      this.act({ action: 'unmark', pod: pod.name });
-    });
+    unmark.addEventListener('click', () => this.act({ action: 'unmark', pod: pod.name }));
     return form;
   }
 }

@@ -27,8 +27,8 @@ export class Pods {
   focused = null;
   readOnly = false;
 
-  constructor(act, reason) {
-    this.inspector = new Pod(act, reason);
+  constructor(act) {
+    this.inspector = new Pod(act);
     this.box = el('div', { role: 'listbox', class: 'rows', 'aria-label': 'Pods in deletion order' });
     this.titles = el('div', { class: 'titles', 'aria-hidden': 'true' });
     this.line = el('p', { class: 'line', id: 'line' });

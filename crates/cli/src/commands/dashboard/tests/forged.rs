@@ -72,7 +72,7 @@ async fn forge(fixture: &Fixture) -> usize {
 async fn forged_pods_and_sets_of_another_namespace_change_nothing_that_is_shown() {
     let mut fixture = Fixture::start().await;
     fixture.pause_at(json!([{"name": "canary", "afterUpdated": 1}])).await;
-    fixture.cluster.stop_controller().await;
+    fixture.cluster.stop().await.unwrap();
     fixture.cluster.sandbox.set_collector(Collector { frozen: true, ..Collector::default() });
     let now = fixture.connection.clock.now();
     let before = shown(&fixture, now).await;

@@ -2,14 +2,14 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use http::{Method, Request, StatusCode, header};
+use ordereddeployment_sandbox::Fault;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tower::ServiceExt;
 
 use super::super::server::router;
-use super::super::shared::Dashboard;
-use super::super::{Args, listen};
-use crate::client::{ConnectArgs, Timeout};
+use super::super::{Args, Dashboard, STREAMS, listen};
+use crate::client::ConnectArgs;
 use crate::testing::fixture::Fixture;
 
 /// A dashboard of the fixture's cluster.
@@ -33,7 +33,6 @@ impl Served {
             all_namespaces: false,
             port: 8001,
             use_ip: false,
-            idle_timeout: Timeout(None),
             read_only,
             pool_label: "node.usage".to_owned(),
         };
@@ -72,7 +71,7 @@ impl Served {
     }
 
     fn path(&self, rest: &str) -> String {
-        format!("{}{rest}", self.dashboard.gate.folder())
+        format!("{}{rest}", self.dashboard.gate.folder)
     }
 
     async fn act(&self, act: &Value) -> Answer {
@@ -231,6 +230,13 @@ async fn writes_are_those_of_the_commands() {
     let marked = served.act(&mark).await;
     assert!(marked.text.contains("priority 7; pause point before it, for 10m"), "{}", marked.text);
     assert_eq!(served.fixture.order().await[0], order[3]);
+    let forbidden = |verb, plural: &str| {
+        let plural = Some(plural.to_owned());
+        Fault { verb: Some(verb), plural, user_agent: None, code: 403, times: 1 }
+    };
+    served.fixture.cluster.sandbox.inject(forbidden("patch", "pods"));
+    let refused = served.act(&json!({"action": "unmark", "pod": order[3]})).await;
+    assert!(refused.text.contains("hint: ask for a role that may"), "{}", refused.text);
     let other = json!({"namespace": "kube-system", "name": "web", "act": {"action": "pause"}});
     let request = served.post(&served.path("/act")).header(header::COOKIE, served.cookie());
     assert_eq!(served.send(request, &other).await.status, StatusCode::UNPROCESSABLE_ENTITY);
@@ -264,13 +270,22 @@ async fn a_click_on_an_outdated_page_acts_on_no_other_rollout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dashboard_that_only_shows_has_no_writes() {
+async fn a_dashboard_that_only_shows_has_no_writes_and_so_many_streams() {
     let served = Served::start(true).await;
     assert_eq!(served.act(&json!({"action": "pause"})).await.status, StatusCode::NOT_FOUND);
     assert!(!served.is_paused().await);
-    let request = served.get(&served.path("/events/default/web")).header(header::COOKIE, served.cookie());
-    let response =
-        router(Arc::clone(&served.dashboard)).oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let open = async || {
+        let request = served.get(&served.path("/events/default/web")).header(header::COOKIE, served.cookie());
+        let request = request.body(Body::empty()).unwrap();
+        router(Arc::clone(&served.dashboard)).oneshot(request).await.unwrap()
+    };
+    let mut streams = Vec::new();
+    for _ in 0..STREAMS {
+        streams.push(open().await);
+    }
+    assert_eq!(open().await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    drop(streams);
+    let response = open().await;
     let mut events = response.into_body().into_data_stream();
     let mut text = String::new();
     while !text.contains("event: object") || !text.ends_with("\n\n") {

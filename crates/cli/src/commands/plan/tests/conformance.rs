@@ -195,7 +195,7 @@ async fn compare_plan_with_rollout(seed: u64) -> (usize, usize) {
         termination_delay: Duration::from_secs(gone),
         ..Config::default()
     };
-    let cluster = Cluster::start(seed, config).await;
+    let mut cluster = Cluster::start(seed, config).await;
     let revision = prepare(&cluster, rng).await;
 
     let now = cluster.clock.now();

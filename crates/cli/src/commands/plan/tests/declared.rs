@@ -1,14 +1,11 @@
 //! Plans with declared pause points, and of aborted rollouts.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::{as_json, as_text, plan_of, to_image};
 use crate::commands::plan::forecast::Plan;
 use crate::commands::plan::spec_change::SpecChange;
-use crate::testing::{PLAIN, Pod, aborted, at_declared, at_revision, observed_state, pod};
-use crate::view::state::ObservedState;
+use crate::testing::{PLAIN, Pod, aborted, at_declared, at_revision, declaring, observed_state, pod};
 
 fn pods() -> Vec<Pod> {
     vec![
@@ -19,19 +16,11 @@ fn pods() -> Vec<Pod> {
     ]
 }
 
-fn with_points(mut state: ObservedState, points: &Value) -> ObservedState {
-    let spec = &mut Arc::make_mut(&mut state.deployment).spec;
-    spec.strategy.pause_points = serde_json::from_value(points.clone()).unwrap();
-    state
-}
-
 /// The plan of a new image with these pause points.
 fn rollout(replicas: usize, points: &Value) -> Plan {
-    let mut status = at_revision(1);
-    status["conditions"] = json!([]);
     let count = i32::try_from(replicas).unwrap();
-    let state = observed_state(count, "web:1", &status, &pods()[..replicas]);
-    plan_of(&with_points(state, points), &to_image("web=web:2"))
+    let state = observed_state(count, "web:1", &at_revision(1), &pods()[..replicas]);
+    plan_of(&declaring(state, points), &to_image("web=web:2"))
 }
 
 #[test]
@@ -76,7 +65,7 @@ fn points_that_hold_nothing_are_named_with_the_reason() {
     let notes = [all.notes, one.notes, same.notes].map(|notes| notes.join("\n"));
     insta::assert_snapshot!(notes.join("\n\n"));
     // A scale-down is no rollout.
-    let state = with_points(observed_state(4, "web:1", &at_revision(1), &pods()), &points);
+    let state = declaring(observed_state(4, "web:1", &at_revision(1), &pods()), &points);
     let change = SpecChange { replicas: Some(2), ..SpecChange::default() };
     assert!(plan_of(&state, &change).notes.is_empty());
 }
@@ -89,7 +78,7 @@ fn the_rest_of_a_rollout_does_not_pause_at_the_points_that_it_has_passed() {
     let mut status = at_declared("half", &pods[1..]);
     status["hold"] = Value::Null;
     status["passed"] = json!([{"id": "canary@2", "resumedAt": "2030-01-01T11:59:00Z"}]);
-    let state = with_points(observed_state(4, "web:2", &status, &pods), &points);
+    let state = declaring(observed_state(4, "web:2", &status, &pods), &points);
     let plan = plan_of(&state, &SpecChange::default());
     let ids: Vec<&str> = plan.preview.holds().map(|hold| hold.id.as_str()).collect();
     assert_eq!(ids, ["half@2"]);
@@ -105,7 +94,7 @@ fn a_plan_of_an_aborted_rollout_is_its_rollback() {
     let mut pods = pods();
     pods[0] = pod("web:2", "gggggggg", "n1");
     let points = json!([{"name": "canary", "afterUpdated": 1}]);
-    let state = with_points(observed_state(4, "web:2", &aborted(), &pods), &points);
+    let state = declaring(observed_state(4, "web:2", &aborted(), &pods), &points);
     let plan = plan_of(&state, &SpecChange::default());
     let json: Value = as_json::json(&plan);
     assert_eq!(json["outcome"], json!({"result": "RolledBack", "aborted": 2, "to": 1}));

@@ -5,21 +5,19 @@ use std::sync::Arc;
 use ordereddeployment_api::template_hash;
 use serde_json::{Value, json};
 
-use super::{narrow, old, tree};
+use super::{narrow, tree};
 use crate::terminal::style::Style;
 use crate::testing::{
-    PLAIN, Pod, aborted, at_declared, at_revision, condition, observed_state, paused_before, pod,
+    PLAIN, Pod, aborted, at_declared, at_revision, condition, declaring, four, observed_state, one_updated,
+    overview, paused_before, pod,
 };
-use crate::view::overview::Overview;
 use crate::view::state::ObservedState;
 use crate::view::tree::{Drawing, render};
 
 /// Paused before the second pod, which is the first of the remaining ones.
 fn paused_at_point() -> ObservedState {
-    let mut pods = old();
-    pods.remove(0);
-    pods.push(pod("web:2", "gggggggg", "n1"));
-    observed_state(4, "web:2", &paused_before(&old()[1]), &pods)
+    let pods = one_updated();
+    observed_state(4, "web:2", &paused_before(&pods[0]), &pods)
 }
 
 fn paused(mut state: ObservedState) -> ObservedState {
@@ -43,7 +41,7 @@ fn a_pause_point_with_a_duration_says_when_it_resumes() {
 
 #[test]
 fn a_blocked_rollout_shows_the_message_of_the_condition() {
-    let mut pods = old();
+    let mut pods = four();
     pods[1].ready = false;
     pods[2].ready = false;
     pods.push(pod("web:2", "gggggggg", "n1"));
@@ -55,15 +53,12 @@ fn a_blocked_rollout_shows_the_message_of_the_condition() {
 
 #[test]
 fn spec_paused_during_a_rollout() {
-    let mut pods = old();
-    pods.remove(0);
-    pods.push(pod("web:2", "gggggggg", "n1"));
-    insta::assert_snapshot!(tree(&paused(observed_state(4, "web:2", &at_revision(2), &pods))));
+    insta::assert_snapshot!(tree(&paused(observed_state(4, "web:2", &at_revision(2), &one_updated()))));
 }
 
 #[test]
 fn a_rollout_past_its_deadline_shows_the_failure_and_the_rollback_command() {
-    let mut pods = old();
+    let mut pods = four();
     pods.push(Pod { ready: false, waiting: Some(("CrashLoopBackOff", 7)), ..pod("web:2", "gggggggg", "n1") });
     pods.push(Pod { ready: false, node: None, ..pod("web:2", "hhhhhhhh", "n1") });
     let mut status = at_revision(2);
@@ -77,7 +72,7 @@ fn a_stalled_rollout_shows_the_message_of_the_condition() {
     let mut status = at_revision(2);
     let message = "the API server refuses the template: spec.containers[0].image: Required value";
     status["conditions"] = json!([condition("Stalled", "True", "TemplateRefused", message)]);
-    let mut state = observed_state(4, "web:2", &status, &old());
+    let mut state = observed_state(4, "web:2", &status, &four());
     // The rollout has started, and its set does not exist yet.
     let deployment = Arc::make_mut(&mut state.deployment);
     let hash = template_hash(&deployment.spec.template, 0);
@@ -93,7 +88,7 @@ fn scaled_to_zero() {
 
 #[test]
 fn terminating_pods_are_marked_and_have_no_place() {
-    let mut pods = old();
+    let mut pods = four();
     pods[0].terminating = true;
     pods[2].terminating = true;
     pods.push(pod("web:2", "gggggggg", "n1"));
@@ -102,7 +97,7 @@ fn terminating_pods_are_marked_and_have_no_place() {
 
 #[test]
 fn two_older_revisions_share_one_order() {
-    let mut pods = old();
+    let mut pods = four();
     pods.push(pod("web:2", "gggggggg", "n1").priority(4));
     pods.push(pod("web:2", "hhhhhhhh", "n3"));
     pods.push(pod("web:3", "kkkkkkkk", "n4"));
@@ -111,7 +106,7 @@ fn two_older_revisions_share_one_order() {
 
 #[test]
 fn without_access_to_nodes_a_note_says_that_node_rules_are_ignored() {
-    let mut state = observed_state(4, "web:1", &at_revision(1), &old());
+    let mut state = observed_state(4, "web:1", &at_revision(1), &four());
     state.nodes.clear();
     state.nodes_unread = Some("nodes is forbidden: User \"dev\" cannot list resource \"nodes\"".to_owned());
     insta::assert_snapshot!(tree(&state));
@@ -120,23 +115,14 @@ fn without_access_to_nodes_a_note_says_that_node_rules_are_ignored() {
 #[test]
 fn a_pause_point_on_narrow_terminals_and_without_unicode() {
     let state = paused_at_point();
-    let ascii = render(&Overview::of(&state, "node.usage"), Drawing { style: Style::default(), ..PLAIN });
+    let ascii = render(&overview(&state), Drawing { style: Style::default(), ..PLAIN });
     let [_, _, eighty, sixty] = [120, 100, 80, 60].map(|width| narrow(&state, width));
     insta::assert_snapshot!(format!("{eighty}\n{sixty}\n{ascii}"));
 }
 
-/// With these declared pause points.
-fn declaring(mut state: ObservedState, points: &Value) -> ObservedState {
-    let deployment = Arc::make_mut(&mut state.deployment);
-    deployment.spec.strategy.pause_points = serde_json::from_value(points.clone()).unwrap();
-    state
-}
-
 /// Paused at `canary`. The next pod has a pause point of its own.
 fn at_canary() -> ObservedState {
-    let mut pods = old();
-    pods.remove(0);
-    pods.push(pod("web:2", "gggggggg", "n1"));
+    let pods = one_updated();
     let state = observed_state(4, "web:2", &at_declared("canary", &pods), &pods);
     declaring(state, &json!([{"name": "canary", "afterUpdated": 1}, {"name": "half", "afterUpdated": "50%"}]))
 }
@@ -153,7 +139,7 @@ fn a_declared_pause_point_shows_its_name_and_what_it_waits_for() {
 
 #[test]
 fn the_next_pause_point_of_a_rollout_can_be_a_declared_one() {
-    let mut pods = old();
+    let mut pods = four();
     pods.push(pod("web:2", "gggggggg", "n1"));
     let mut unmarked = pods.clone();
     unmarked[1].annotations.remove("ordereddeployment.io/pause-point");
@@ -185,7 +171,7 @@ fn a_long_declared_pause_point_fits_on_narrow_terminals() {
     }, {"name": "hybrid", "beforeNodes": {"matchExpressions": [
         {"key": "node.usage", "operator": "In", "values": ["hybrid", "spot", "on-demand", "reserved"]},
     ]}}]);
-    let mut pods = old();
+    let mut pods = four();
     pods[1].annotations.remove("ordereddeployment.io/pause-point");
     pods.push(pod("web:2", "gggggggg", "n1"));
     let mut status = at_revision(2);
@@ -199,11 +185,8 @@ fn a_long_declared_pause_point_fits_on_narrow_terminals() {
 
 #[test]
 fn an_aborted_rollout_shows_how_far_it_is_rolled_back() {
-    let mut pods = old();
-    pods.remove(0);
-    pods.push(pod("web:2", "gggggggg", "n1"));
-    let half = tree(&observed_state(4, "web:2", &aborted(), &pods));
-    let mut pods = old();
+    let half = tree(&observed_state(4, "web:2", &aborted(), &one_updated()));
+    let mut pods = four();
     pods.push(pod("web:2", "gggggggg", "n1"));
     pods[4].terminating = true;
     let done = tree(&paused(observed_state(4, "web:2", &aborted(), &pods)));

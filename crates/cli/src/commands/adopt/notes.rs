@@ -8,7 +8,7 @@ use kube::{Api, Client, ResourceExt};
 
 use super::objects::{Objects, annotation_of, controller, scales};
 use super::steps::target;
-use crate::convert::To;
+use crate::commands::convert::To;
 
 /// Autoscalers that are not part of Kubernetes: group, version, kind, plural, and the field for the target.
 const SCALERS: [(&str, &str, &str, &str, &str); 2] = [
@@ -79,7 +79,6 @@ fn managers(object: &DynamicObject, to: To, namespace: &str) -> Vec<String> {
     notes
 }
 
-/// Notes about HorizontalPodAutoscalers.
 fn autoscalers(objects: &Objects, to: To) -> Vec<String> {
     let (old, from, name) = (to.from(), to.from().is().1, &objects.name);
     let patch = target(to, "scaleTargetRef", name);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::convert::{To, convert, template_of};
+use crate::commands::convert::{To, convert, template_of};
 
 fn any_json() -> impl Strategy<Value = Value> {
     let words = "Deployment OrderedDeployment Rollout argoproj.io/v1alpha1 apps/v1 \

@@ -6,12 +6,12 @@ use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::LabelSelector;
-use ordereddeployment_api::names::annotation;
+use ordereddeployment_api::names::{GROUP, VERSION, annotation};
 use ordereddeployment_wire::NamespacedUid;
 use serde_json::Value;
 
 use crate::client::explain::explain;
-use crate::convert::To;
+use crate::commands::convert::To;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -24,29 +24,26 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The plural, as in `deployments/web`.
-    pub(crate) fn plural(self) -> &'static str {
+    fn parts(self) -> (&'static str, &'static str, &'static str, &'static str) {
         match self {
-            Self::Deployment => "deployments",
-            Self::ReplicaSet => "replicasets",
-            Self::OrderedDeployment => "ordereddeployments",
-            Self::OrderedReplicaSet => "orderedreplicasets",
-            Self::Pod => "pods",
-            Self::Autoscaler => "horizontalpodautoscalers",
+            Self::Deployment => ("apps", "v1", "Deployment", "deployments"),
+            Self::ReplicaSet => ("apps", "v1", "ReplicaSet", "replicasets"),
+            Self::OrderedDeployment => (GROUP, VERSION, "OrderedDeployment", "ordereddeployments"),
+            Self::OrderedReplicaSet => (GROUP, VERSION, "OrderedReplicaSet", "orderedreplicasets"),
+            Self::Pod => ("", "v1", "Pod", "pods"),
+            // Every server has this version, and all versions have the same scaleTargetRef.
+            Self::Autoscaler => ("autoscaling", "v1", "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
         }
     }
 
+    /// The plural, as in `deployments/web`.
+    pub(crate) fn plural(self) -> &'static str {
+        self.parts().3
+    }
+
     pub(crate) fn resource(self) -> ApiResource {
-        let (group, version, kind) = match self {
-            Self::Deployment => ("apps", "v1", "Deployment"),
-            Self::ReplicaSet => ("apps", "v1", "ReplicaSet"),
-            Self::OrderedDeployment => ("ordereddeployment.io", "v1alpha1", "OrderedDeployment"),
-            Self::OrderedReplicaSet => ("ordereddeployment.io", "v1alpha1", "OrderedReplicaSet"),
-            Self::Pod => ("", "v1", "Pod"),
-            // Every server has this version, and all versions have the same scaleTargetRef.
-            Self::Autoscaler => ("autoscaling", "v1", "HorizontalPodAutoscaler"),
-        };
-        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), self.plural())
+        let (group, version, kind, plural) = self.parts();
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
     }
 
     pub(crate) fn api(self, client: &Client, namespace: &str) -> Api<DynamicObject> {
@@ -63,11 +60,8 @@ pub(crate) struct Objects {
     pub(crate) ordered: Option<DynamicObject>,
     /// OrderedReplicaSets that match the selector, with any owner.
     pub(crate) sets: Vec<DynamicObject>,
-    /// Pods that match the selector.
     pub(crate) pods: Vec<DynamicObject>,
-    /// Autoscalers of the namespace.
     pub(crate) autoscalers: Vec<DynamicObject>,
-    /// Why autoscalers cannot be read.
     pub(crate) no_autoscalers: Option<String>,
     /// The template for the new object; `None` is the live one of the Deployment.
     pub(crate) template: Option<Value>,
@@ -124,13 +118,11 @@ impl Objects {
         self.sets.iter().find(|set| set.name_any() == name)
     }
 
-    /// The pods that this object controls.
     pub(crate) fn pods_of(&self, owner: &DynamicObject) -> impl Iterator<Item = &DynamicObject> {
         self.pods.iter().filter(move |pod| is_controlled_by(pod, owner))
     }
 
-    /// The autoscalers of the object of that kind, without those that have a controller, which would revert
-    /// changes.
+    /// The autoscalers of that kind, without those that have a controller, which would revert changes.
     pub(crate) fn autoscalers_of(&self, kind: To) -> impl Iterator<Item = &DynamicObject> {
         let free = self.autoscalers.iter().filter(|one| controller(one).is_none());
         free.filter(move |one| scales(one, "scaleTargetRef", kind, &self.name))
@@ -148,7 +140,6 @@ fn selector(object: &DynamicObject) -> String {
     serde_json::from_value::<LabelSelector>(selector).unwrap_or_default().to_selector_string()
 }
 
-/// The number at that path, or 0.
 pub(crate) fn number(object: &DynamicObject, path: &str) -> i64 {
     object.data.pointer(path).and_then(Value::as_i64).unwrap_or(0)
 }
@@ -202,20 +193,20 @@ pub(crate) fn is_adopting(ordered: &DynamicObject) -> bool {
     annotation_of(ordered, annotation::ADOPTING).is_some() && !has_started(ordered)
 }
 
-/// Whether its controller has started its first rollout.
 pub(crate) fn has_started(ordered: &DynamicObject) -> bool {
     ordered.data.pointer("/status/rollout").is_some_and(|rollout| !rollout.is_null())
 }
 
-/// Whether the condition `Progressing` has that reason and a message with that text, for the current
-/// generation.
+/// Whether `Progressing` has that reason and a message with that text, for the current generation.
 pub(crate) fn reports(ordered: &DynamicObject, reason: &str, part: &str) -> bool {
-    let conditions = ordered.data.pointer("/status/conditions").and_then(Value::as_array);
-    let text = |condition: &Value, key: &str| condition[key].as_str().unwrap_or_default().to_owned();
     is_observed(ordered)
-        && conditions.into_iter().flatten().any(|condition| {
-            text(condition, "type") == "Progressing"
-                && text(condition, "reason") == reason
-                && text(condition, "message").contains(part)
+        && conditions(ordered).any(|condition| {
+            condition["type"] == "Progressing"
+                && condition["reason"] == reason
+                && condition["message"].as_str().unwrap_or_default().contains(part)
         })
+}
+
+pub(crate) fn conditions(object: &DynamicObject) -> impl Iterator<Item = &Value> {
+    object.data.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten()
 }

@@ -14,18 +14,14 @@ use serde_json::{Map, Value, json};
 
 use super::objects::{Kind, annotation_of};
 use super::template::LAST_APPLIED;
-use crate::convert::remove_ours;
+use crate::commands::convert::remove_ours;
 
-/// The annotation with the revision of a Deployment and of its ReplicaSets.
 const REVISION: &str = "deployment.kubernetes.io/revision";
-/// The prefix of annotations that the Deployment controller writes.
 const OF_THE_DEPLOYMENT_CONTROLLER: &str = "deployment.kubernetes.io/";
-/// An invalid finalizer: the API server rejects pods with it. A ReplicaSet with it in its template can adopt
-/// pods and cannot create any.
+/// An invalid finalizer. A ReplicaSet with it in its template can adopt pods and cannot create any.
 const CLOSED: &str = "ordereddeployment.io/closed/until-all-pods-are-here";
 
-/// The OrderedDeployment that adopts from the Deployment and these ReplicaSets, with that template, or with
-/// the Deployment's.
+/// The OrderedDeployment that adopts from these; its template is the given one or the Deployment's.
 pub(crate) fn ordered(
     deployment: &DynamicObject,
     sources: &[String],
@@ -64,8 +60,7 @@ pub(crate) fn deployment(ordered: &DynamicObject) -> DynamicObject {
     object
 }
 
-/// The OrderedReplicaSet for a ReplicaSet, with that template, or with its own. It has no owner: the
-/// controller adopts it.
+/// The OrderedReplicaSet for a ReplicaSet, with that template or its own. The controller adopts it.
 pub(crate) fn set(replica_set: &DynamicObject, template: Option<&Value>) -> DynamicObject {
     let mut object = renamed(replica_set, Kind::OrderedReplicaSet);
     let revision = annotation_of(replica_set, REVISION).unwrap_or("0").to_owned();
@@ -81,8 +76,7 @@ pub(crate) fn set(replica_set: &DynamicObject, template: Option<&Value>) -> Dyna
     object
 }
 
-/// The ReplicaSet for an OrderedReplicaSet. With a mark it is closed: it can adopt pods and cannot create
-/// any.
+/// The ReplicaSet for an OrderedReplicaSet. With a mark it is closed: it cannot create pods.
 pub(crate) fn replica_set(set: &DynamicObject, replicas: i64, mark: Option<&str>) -> DynamicObject {
     let mut object = renamed(set, Kind::ReplicaSet);
     let annotations = object.annotations_mut();
@@ -122,7 +116,6 @@ pub(crate) fn same_template(first: &DynamicObject, second: &DynamicObject) -> bo
     template(first).same_as(&template(second))
 }
 
-/// The template without its hash.
 fn template(object: &DynamicObject) -> Template {
     Template::new(object.data.pointer("/spec/template").unwrap_or(&Value::Null)).without_hash()
 }

@@ -3,7 +3,6 @@
 use ordereddeployment_api::parse_pause_duration;
 use serde_json::{Map, Value, json};
 
-/// The API group of Argo Rollouts.
 const GROUP: &str = "argoproj.io/";
 /// Fields of the spec that an OrderedDeployment has too, with the same meaning.
 const KEPT: [&str; 7] = [
@@ -138,7 +137,6 @@ fn duration(given: &Value) -> Result<Option<String>, String> {
     if parse_pause_duration(&text).is_some() { Ok(Some(text)) } else { Err(given.to_string()) }
 }
 
-/// Notes about one Rollout.
 struct Notes<'n> {
     name: &'n str,
     notes: &'n mut Vec<String>,

@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 
 use super::convert;
 use super::objects::{
-    Kind, Objects, annotation_of, controller, is_adopting, is_controlled_by, is_finished, is_observed,
-    is_paused, is_terminating, number, refuse_finalizers, reports,
+    Kind, Objects, annotation_of, conditions, controller, is_adopting, is_controlled_by, is_finished,
+    is_observed, is_paused, is_terminating, number, refuse_finalizers, reports,
 };
-use super::steps::{PlannedStep, Write, one, retarget, wait};
-use crate::convert::To;
+use super::steps::{Change, PlannedStep, Write, one, retarget, wait};
+use crate::commands::convert::To;
 
 pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
     let name = &objects.name;
@@ -37,7 +37,7 @@ pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
                 );
             }
             // No pod was moved yet: keep the Deployment.
-            one(Write::Orphan(Kind::OrderedDeployment, ordered.clone()))
+            one(Kind::OrderedDeployment, ordered, Change::Orphan)
         }
         (None, Some(ordered)) if is_adopting(ordered) => {
             bail!("{name} is being adopted\nhint: run `kubectl ordered adopt {name}` to the end first")
@@ -54,7 +54,7 @@ fn delete_sets(objects: &Objects, deployment: &DynamicObject) -> Result<PlannedS
     });
     let left: Vec<&DynamicObject> = left.collect();
     match left.iter().find(|set| !is_terminating(set)) {
-        Some(set) => one(Write::Orphan(Kind::OrderedReplicaSet, (*set).clone())),
+        Some(set) => one(Kind::OrderedReplicaSet, set, Change::Orphan),
         None if left.is_empty() => Ok(PlannedStep::Complete),
         None => wait("for the garbage collector to remove the sets"),
     }
@@ -95,7 +95,7 @@ fn hand_over(
         let Some(found) = objects.replica_set(&set.name_any()) else {
             let mark = is_current.then_some(mark.as_str());
             let replica_set = convert::replica_set(set, if is_current { desired } else { 0 }, mark);
-            return one(Write::Create(Kind::ReplicaSet, replica_set));
+            return one(Kind::ReplicaSet, &replica_set, Change::Create);
         };
         let is_marked = annotation_of(found, annotation::HANDING_BACK).is_some();
         if is_current && step.is_none() && !is_marked {
@@ -107,8 +107,7 @@ fn hand_over(
     };
     let Some(step) = step else {
         let patch = json!({"metadata": {"annotations": {annotation::HANDING_BACK: mark}}});
-        let what = "stop its controller";
-        return one(Write::Patch(Kind::OrderedDeployment, ordered.clone(), patch, what));
+        return one(Kind::OrderedDeployment, ordered, Change::Patch(patch, "stop its controller"));
     };
     if !reports(ordered, reason::HANDING_BACK, step) {
         return wait(format!(
@@ -135,11 +134,8 @@ fn wait_until_complete(ordered: &DynamicObject) -> Result<Option<PlannedStep>> {
              run `kubectl ordered resume {name}`"
         );
     }
-    let conditions = ordered.data.pointer("/status/conditions").and_then(Value::as_array);
-    let complete = conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| condition["type"] == "Complete" && condition["status"] == "True");
+    let is_complete = |one: &Value| one["type"] == "Complete" && one["status"] == "True";
+    let complete = conditions(ordered).any(is_complete);
     Ok((!complete).then(|| PlannedStep::Wait(format!("for all pods of {name} to be available"))))
 }
 
@@ -164,8 +160,7 @@ fn move_pods(
         if size != desired.max(all) {
             // With a smaller size it would delete pods that are moved to it.
             let patch = json!({"spec": {"replicas": desired.max(all)}});
-            return one(Write::Patch(Kind::ReplicaSet, target.clone(), patch, "scale it for all pods"))
-                .map(Some);
+            return one(Kind::ReplicaSet, target, Change::Patch(patch, "scale it for all pods")).map(Some);
         }
     }
     if !is_observed(target) {
@@ -181,7 +176,8 @@ fn move_pods(
             let mut owners: Vec<Value> = others.map(|other| json!(other)).collect();
             owners.push(owner.clone());
             let patch = json!({"metadata": {"ownerReferences": owners}});
-            Write::Patch(Kind::Pod, (*pod).clone(), patch, "set the ReplicaSet as its controller")
+            let change = Change::Patch(patch, "set the ReplicaSet as its controller");
+            Write { kind: Kind::Pod, object: (*pod).clone(), change }
         };
         return Ok(Some(PlannedStep::Do(remaining.iter().map(move_pod).collect())));
     }
@@ -193,7 +189,7 @@ fn move_pods(
             .map(Some);
     }
     let patch = convert::opened(current);
-    one(Write::Patch(Kind::ReplicaSet, target.clone(), patch, "allow it to create pods")).map(Some)
+    one(Kind::ReplicaSet, target, Change::Patch(patch, "allow it to create pods")).map(Some)
 }
 
 /// Creates the Deployment, which adopts the ReplicaSet with the pods. Then deletes the old objects.
@@ -205,8 +201,7 @@ fn take_over(
 ) -> Result<PlannedStep> {
     let name = &objects.name;
     let Some(deployment) = deployment else {
-        let object = convert::deployment(ordered);
-        return one(Write::Create(Kind::Deployment, object));
+        return one(Kind::Deployment, &convert::deployment(ordered), Change::Create);
     };
     let is_marked = deployment.labels().contains_key(label::HANDING_BACK);
     let has_it = is_controlled_by(target, deployment);
@@ -225,11 +220,7 @@ fn take_over(
     if is_marked {
         let paused = if is_paused(ordered) { json!(true) } else { Value::Null };
         let patch = json!({"metadata": {"labels": {label::HANDING_BACK: null}}, "spec": {"paused": paused}});
-        let what = "unpause it";
-        return one(Write::Patch(Kind::Deployment, deployment.clone(), patch, what));
+        return one(Kind::Deployment, deployment, Change::Patch(patch, "unpause it"));
     }
-    if let Some(write) = retarget(objects, To::Deployment) {
-        return one(write);
-    }
-    one(Write::Orphan(Kind::OrderedDeployment, ordered.clone()))
+    retarget(objects, To::Deployment).unwrap_or_else(|| one(Kind::OrderedDeployment, ordered, Change::Orphan))
 }

@@ -8,8 +8,8 @@ use kube::core::DynamicObject;
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::adopt::convert::same_template;
-use crate::adopt::objects::{
+use crate::commands::adopt::convert::same_template;
+use crate::commands::adopt::objects::{
     Kind, controller, is_controlled_by, is_finished, is_paused, is_terminating, number,
 };
 

@@ -25,8 +25,7 @@ pub(crate) struct TemplateChoice {
     pub(crate) note: Option<String>,
 }
 
-/// Chooses the template for that Deployment. `given` is the template of a manifest; the default is the last
-/// applied one.
+/// Chooses the template. `given` is that of a manifest; the default is the last applied one.
 pub(crate) async fn choose(
     client: &Client,
     namespace: &str,
@@ -47,9 +46,10 @@ pub(crate) async fn choose(
         return TemplateChoice::default();
     }
     let mut why = String::new();
-    // An apply keeps fields that other clients have added, such as the annotation of `kubectl rollout
-    // restart`.
-    for candidate in [manifest.clone(), merged(&live, &manifest)] {
+    // An apply keeps fields of other clients, such as the annotation of `kubectl rollout restart`.
+    let mut merged = live.clone();
+    json_patch::merge(&mut merged, &manifest);
+    for candidate in [manifest, merged] {
         why = match with_defaults(client, namespace, deployment, &candidate).await {
             Ok(filled) if same(&filled, &live) => {
                 return TemplateChoice { template: Some(candidate), note: None };
@@ -68,7 +68,6 @@ pub(crate) async fn choose(
     TemplateChoice { template: None, note: Some(format!("{why} a rollout, which replaces the pods")) }
 }
 
-/// The template that was last applied.
 fn applied(deployment: &DynamicObject) -> Option<Value> {
     let applied: Value = serde_json::from_str(annotation_of(deployment, LAST_APPLIED)?).ok()?;
     applied.pointer("/spec/template").cloned()
@@ -95,13 +94,6 @@ fn same(first: &Value, second: &Value) -> bool {
     Template::new(first).same_as(&Template::new(second))
 }
 
-/// The result of an apply to a custom object: maps are merged, other values are replaced.
-fn merged(live: &Value, manifest: &Value) -> Value {
-    let mut merged = live.clone();
-    json_patch::merge(&mut merged, manifest);
-    merged
-}
-
 /// The path of the first difference, for the user: `template.spec.containers.1.image`.
 fn difference(first: &Value, second: &Value) -> Option<String> {
     let changes = json_patch::diff(first, second);
@@ -113,21 +105,7 @@ fn difference(first: &Value, second: &Value) -> Option<String> {
 mod tests {
     use serde_json::json;
 
-    use super::{difference, merged};
-
-    #[test]
-    fn maps_are_merged_and_lists_replaced() {
-        let live = json!({"metadata": {"annotations": {"a": "1", "restarted": "now"}},
-                          "spec": {"dnsPolicy": "ClusterFirst", "containers": [{"name": "web",
-                          "resources": {}}]}});
-        let manifest = json!({"metadata": {"annotations": {"a": "2"}, "creationTimestamp": null},
-                              "spec": {"containers": [{"name": "web"}]}});
-        assert_eq!(
-            merged(&live, &manifest),
-            json!({"metadata": {"annotations": {"a": "2", "restarted": "now"}},
-                   "spec": {"dnsPolicy": "ClusterFirst", "containers": [{"name": "web"}]}})
-        );
-    }
+    use super::difference;
 
     #[test]
     fn the_first_difference_is_shown_by_its_path() {

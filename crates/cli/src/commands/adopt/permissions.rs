@@ -2,11 +2,15 @@
 
 use anyhow::{Result, bail};
 use futures::future::join_all;
-use kube::Client;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
+use kube::api::PostParams;
+use kube::{Api, Client};
 
 use super::objects::Objects;
-use crate::client::permission::{Permission, is_denied};
-use crate::convert::To;
+use crate::commands::convert::To;
+
+/// API group, resource or `resource/subresource`, verb.
+type Permission = (&'static str, &'static str, &'static str);
 
 const OURS: &str = "ordereddeployment.io";
 const FORWARD: &[Permission] = &[
@@ -41,7 +45,7 @@ pub(crate) async fn check(client: &Client, namespace: &str, to: To, objects: &Ob
     let autoscaler = objects.autoscalers_of(to.from()).next().map(|_| AUTOSCALER);
     let reviews = permissions.iter().copied().chain(autoscaler).map(async |permission| {
         let (_, resource, verb) = permission;
-        let is_denied = is_denied(client, (namespace, None), permission).await;
+        let is_denied = is_denied(client, namespace, permission).await;
         is_denied.then(|| format!("{verb} {resource}"))
     });
     let missing: Vec<String> = join_all(reviews).await.into_iter().flatten().collect();
@@ -53,4 +57,21 @@ pub(crate) async fn check(client: &Client, namespace: &str, to: To, objects: &Ob
          `ordered-deployment-adopter` in addition to `edit`",
         missing.join(", ")
     )
+}
+
+/// Whether the API server denies it. Without an answer it does not: it decides when the write is sent.
+async fn is_denied(client: &Client, namespace: &str, (group, resource, verb): Permission) -> bool {
+    let (plural, part) = resource.split_once('/').map_or((resource, None), |(one, two)| (one, Some(two)));
+    let resource_attributes = ResourceAttributes {
+        namespace: Some(namespace.to_owned()),
+        group: Some(group.to_owned()),
+        resource: Some(plural.to_owned()),
+        subresource: part.map(str::to_owned),
+        verb: Some(verb.to_owned()),
+        ..ResourceAttributes::default()
+    };
+    let mut review = SelfSubjectAccessReview::default();
+    review.spec.resource_attributes = Some(resource_attributes);
+    let answer = Api::all(client.clone()).create(&PostParams::default(), &review).await;
+    answer.is_ok_and(|answer| answer.status.is_some_and(|status| !status.allowed))
 }

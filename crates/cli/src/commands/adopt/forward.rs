@@ -6,7 +6,7 @@
 //! its ReplicaSets keep the pods. Then the ReplicaSet is deleted, the garbage collector makes its pods
 //! orphans, and the controller adopts them. After that write the command is no longer needed.
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use kube::ResourceExt;
 use kube::core::DynamicObject;
 use ordereddeployment_api::names::{annotation, reason};
@@ -17,8 +17,8 @@ use super::objects::{
     Kind, Objects, annotation_of, controller, has_started, is_adopting, is_controlled_by, is_observed,
     is_terminating, number, refuse_finalizers, reports,
 };
-use super::steps::{PlannedStep, Write, one, retarget, wait};
-use crate::convert::To;
+use super::steps::{Change, PlannedStep, one, retarget, wait};
+use crate::commands::convert::To;
 
 pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
     let name = &objects.name;
@@ -46,8 +46,7 @@ pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
     }
 }
 
-/// The Deployment's ReplicaSets that have pods or want some. An error if the Deployment cannot be adopted
-/// now.
+/// The ReplicaSets that have pods or want some. An error if the Deployment cannot be adopted now.
 pub(crate) fn sources<'a>(
     objects: &'a Objects,
     deployment: &'a DynamicObject,
@@ -93,7 +92,7 @@ fn before_deletion(
     let names: Vec<String> = sources.iter().map(|set| set.name_any()).collect();
     let expected = convert::ordered(deployment, &names, objects.template.as_ref());
     let Some(ordered) = ordered else {
-        return one(Write::Create(Kind::OrderedDeployment, expected));
+        return one(Kind::OrderedDeployment, &expected, Change::Create);
     };
     let differs = |key: &str| annotation_of(ordered, key) != annotation_of(&expected, key);
     if differs(annotation::ADOPTING) || differs(annotation::ADOPTED_GENERATION) {
@@ -101,7 +100,7 @@ fn before_deletion(
         let mut changed = ordered.clone();
         changed.annotations_mut().extend(expected.annotations().clone());
         changed.data["spec"] = expected.data["spec"].clone();
-        return one(Write::Replace(Kind::OrderedDeployment, changed));
+        return one(Kind::OrderedDeployment, &changed, Change::Replace);
     }
     let template = ordered.data.pointer("/spec/template");
     for replica_set in objects.replica_sets.iter().filter(|set| is_controlled_by(set, deployment)) {
@@ -109,7 +108,7 @@ fn before_deletion(
         let is_current = convert::same_template(replica_set, deployment);
         let expected = convert::set(replica_set, template.filter(|_| is_current));
         let Some(set) = objects.set(&replica_set.name_any()) else {
-            return one(Write::Create(Kind::OrderedReplicaSet, expected));
+            return one(Kind::OrderedReplicaSet, &expected, Change::Create);
         };
         if is_terminating(set) {
             return wait(format!(
@@ -120,7 +119,7 @@ fn before_deletion(
         if !convert::same_template(set, &expected) {
             if is_controlled_by(set, ordered) {
                 // An earlier run created it with another form of the template. It has no pods.
-                return one(Write::Orphan(Kind::OrderedReplicaSet, set.clone()));
+                return one(Kind::OrderedReplicaSet, set, Change::Orphan);
             }
             bail!(
                 "orderedreplicasets/{} exists with another template than the ReplicaSet of that name\nhint: \
@@ -143,7 +142,7 @@ fn before_deletion(
     if let Some(set) = sources.iter().find(|set| !has_desired_pods(set)) {
         return wait_for_desired_pods(set);
     }
-    one(Write::Orphan(Kind::Deployment, deployment.clone()))
+    one(Kind::Deployment, deployment, Change::Orphan)
 }
 
 /// The steps after the Deployment is deleted.
@@ -170,9 +169,8 @@ fn after_deletion(objects: &Objects, ordered: &DynamicObject) -> Result<PlannedS
         if !is_source {
             left.push(replica_set);
         } else if has_desired_pods(replica_set) {
-            // After this write, the controller adopts the pods once the garbage collector has made them
-            // orphans.
-            return one(Write::Orphan(Kind::ReplicaSet, replica_set.clone()));
+            // Then the garbage collector makes the pods orphans, and the controller adopts them.
+            return one(Kind::ReplicaSet, replica_set, Change::Orphan);
         } else {
             return wait_for_desired_pods(replica_set);
         }
@@ -181,29 +179,27 @@ fn after_deletion(objects: &Objects, ordered: &DynamicObject) -> Result<PlannedS
         return wait(format!("for the controller to adopt the pods of {name}"));
     }
     if let Some(kept) = left.iter().find(|set| has_pods(set)) {
-        return Err(anyhow!(
+        bail!(
             "replicasets/{} has pods that {name} has not adopted\nhint: scale it to 0, or delete it",
             kept.name_any()
-        ));
+        );
     }
     if let Some(old) = left.first() {
-        return one(Write::Orphan(Kind::ReplicaSet, (*old).clone()));
+        return one(Kind::ReplicaSet, old, Change::Orphan);
     }
-    if let Some(write) = retarget(objects, To::Ordereddeployment) {
-        return one(write);
+    if let Some(step) = retarget(objects, To::Ordereddeployment) {
+        return step;
     }
     let keys = json!({annotation::ADOPTING: null, annotation::ADOPTED_GENERATION: null});
     let patch = json!({"metadata": {"annotations": keys}});
-    let what = "remove the annotations of the adoption";
-    one(Write::Patch(Kind::OrderedDeployment, ordered.clone(), patch, what))
+    one(Kind::OrderedDeployment, ordered, Change::Patch(patch, "remove the annotations of the adoption"))
 }
 
 fn has_pods(set: &DynamicObject) -> bool {
     number(set, "/spec/replicas") > 0 || number(set, "/status/replicas") > 0
 }
 
-/// Whether it creates and deletes no pods. A pod that is created while its ReplicaSet is deleted would be
-/// deleted too.
+/// Whether it creates no pod now: one that is created during its deletion would be deleted too.
 fn has_desired_pods(set: &DynamicObject) -> bool {
     is_observed(set) && number(set, "/status/replicas") == number(set, "/spec/replicas")
 }

@@ -11,14 +11,13 @@ use serde_json::{Value, json};
 
 use super::objects::{Kind, Objects};
 use crate::client::explain::explain;
-use crate::convert::To;
+use crate::commands::convert::To;
 
 /// The number of parallel writes of one step.
 const PARALLEL: usize = 16;
 
 #[derive(Debug)]
 pub(crate) enum PlannedStep {
-    /// Send these writes, in any order.
     Do(Vec<Write>),
     /// Wait for this, which begins with `for`.
     Wait(String),
@@ -26,7 +25,6 @@ pub(crate) enum PlannedStep {
 }
 
 impl PlannedStep {
-    /// What it does or waits for, for the user.
     pub(crate) fn describe(&self) -> Vec<String> {
         match self {
             Self::Do(writes) => writes.iter().map(Write::describe).collect(),
@@ -36,85 +34,76 @@ impl PlannedStep {
     }
 }
 
-/// The step that sends one write.
 #[allow(clippy::unnecessary_wraps, reason = "the result of functions that can fail")]
-pub(super) fn one(write: Write) -> Result<PlannedStep> {
-    Ok(PlannedStep::Do(vec![write]))
+pub(super) fn one(kind: Kind, object: &DynamicObject, change: Change) -> Result<PlannedStep> {
+    Ok(PlannedStep::Do(vec![Write { kind, object: object.clone(), change }]))
 }
 
-/// The step that waits for this.
 #[allow(clippy::unnecessary_wraps, reason = "the result of functions that can fail")]
 pub(super) fn wait(what: impl Into<String>) -> Result<PlannedStep> {
     Ok(PlannedStep::Wait(what.into()))
 }
 
-/// The write that lets an autoscaler target the new kind, if one has the old kind.
-pub(super) fn retarget(objects: &Objects, to: To) -> Option<Write> {
+/// The step that lets an autoscaler target the new kind, if one has the old kind.
+pub(super) fn retarget(objects: &Objects, to: To) -> Option<Result<PlannedStep>> {
     let autoscaler = objects.autoscalers_of(to.from()).next()?;
     let what = match to {
         To::Ordereddeployment => "target the OrderedDeployment",
         To::Deployment => "target the Deployment",
     };
     let patch = target(to, "scaleTargetRef", &objects.name);
-    Some(Write::Patch(Kind::Autoscaler, autoscaler.clone(), patch, what))
+    Some(one(Kind::Autoscaler, autoscaler, Change::Patch(patch, what)))
 }
 
-/// The merge patch that changes the target of an autoscaler.
 pub(super) fn target(to: To, field: &str, name: &str) -> Value {
     let (version, kind) = to.is();
     json!({"spec": {field: {"apiVersion": version, "kind": kind, "name": name}}})
 }
 
 #[derive(Debug)]
-pub(crate) enum Write {
-    Create(Kind, DynamicObject),
+pub(crate) struct Write {
+    pub(super) kind: Kind,
+    pub(super) object: DynamicObject,
+    pub(super) change: Change,
+}
+
+#[derive(Debug)]
+pub(crate) enum Change {
+    Create,
     /// An update with the resourceVersion of the object.
-    Replace(Kind, DynamicObject),
+    Replace,
     /// A merge patch with the UID and resourceVersion of the object, and its description.
-    Patch(Kind, DynamicObject, Value, &'static str),
+    Patch(Value, &'static str),
     /// A deletion with the policy `Orphan`, with the UID and resourceVersion of the object.
-    Orphan(Kind, DynamicObject),
+    Orphan,
 }
 
 impl Write {
-    /// The description for the user.
     pub(crate) fn describe(&self) -> String {
-        match self {
-            Self::Create(kind, object) => format!("create {}/{}", kind.plural(), object.name_any()),
-            Self::Replace(kind, object) => format!("update {}/{}", kind.plural(), object.name_any()),
-            Self::Patch(kind, object, _, what) => {
-                format!("patch {}/{}: {what}", kind.plural(), object.name_any())
-            }
-            Self::Orphan(kind, object) => {
-                format!("delete {}/{}, keep its dependents", kind.plural(), object.name_any())
-            }
+        let of = format!("{}/{}", self.kind.plural(), self.object.name_any());
+        match &self.change {
+            Change::Create => format!("create {of}"),
+            Change::Replace => format!("update {of}"),
+            Change::Patch(_, what) => format!("patch {of}: {what}"),
+            Change::Orphan => format!("delete {of}, keep its dependents"),
         }
     }
 
     async fn send(&self, client: &Client, namespace: &str) -> kube::Result<()> {
-        match self {
-            Self::Create(kind, object) => {
-                kind.api(client, namespace).create(&PostParams::default(), object).await.map(drop)
-            }
-            Self::Replace(kind, object) => {
-                let api = kind.api(client, namespace);
-                api.replace(&object.name_any(), &PostParams::default(), object).await.map(drop)
-            }
-            Self::Patch(kind, object, patch, _) => {
+        let (api, object, name) = (self.kind.api(client, namespace), &self.object, self.object.name_any());
+        let (uid, version) = (object.metadata.uid.clone(), object.metadata.resource_version.clone());
+        match &self.change {
+            Change::Create => api.create(&PostParams::default(), object).await.map(drop),
+            Change::Replace => api.replace(&name, &PostParams::default(), object).await.map(drop),
+            Change::Patch(patch, _) => {
                 let mut patch = patch.clone();
-                patch["metadata"]["uid"] = object.metadata.uid.clone().into();
-                patch["metadata"]["resourceVersion"] = object.metadata.resource_version.clone().into();
-                let api = kind.api(client, namespace);
-                let patch = Patch::Merge(patch);
-                api.patch(&object.name_any(), &PatchParams::default(), &patch).await.map(drop)
+                patch["metadata"]["uid"] = uid.into();
+                patch["metadata"]["resourceVersion"] = version.into();
+                api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
             }
-            Self::Orphan(kind, object) => {
-                let same = Preconditions {
-                    uid: object.metadata.uid.clone(),
-                    resource_version: object.metadata.resource_version.clone(),
-                };
-                let params = DeleteParams::orphan().preconditions(same);
-                kind.api(client, namespace).delete(&object.name_any(), &params).await.map(drop)
+            Change::Orphan => {
+                let same = Preconditions { uid, resource_version: version };
+                api.delete(&name, &DeleteParams::orphan().preconditions(same)).await.map(drop)
             }
         }
     }

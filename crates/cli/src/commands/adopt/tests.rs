@@ -15,7 +15,7 @@ use ordereddeployment_sandbox::{Clock as SandboxClock, Config};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::objects::{Kind, controller, is_observed, is_terminating, number};
+use super::objects::{Kind, conditions, controller, is_observed, is_terminating, number};
 use super::{Adoption, Executor, To};
 use crate::embedded::Embedded;
 
@@ -98,8 +98,7 @@ impl Cluster {
 
     async fn ready(&self) -> usize {
         let is_ready = |pod: &&DynamicObject| {
-            let conditions = pod.data.pointer("/status/conditions").and_then(Value::as_array);
-            conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
+            conditions(pod).any(|one| one["type"] == "Ready" && one["status"] == "True")
         };
         self.list(Kind::Pod).await.iter().filter(|pod| !is_terminating(pod)).filter(is_ready).count()
     }
@@ -251,7 +250,7 @@ async fn a_deployment_is_adopted_rolled_out_and_handed_back_without_creating_or_
 #[tokio::test(start_paused = true)]
 async fn a_wait_without_the_controller_times_out() {
     let mut cluster = Cluster::with_deployment().await;
-    cluster.embedded.stop_controller().await;
+    cluster.embedded.stop().await.unwrap();
     let error = cluster.run(To::Ordereddeployment, None).await.0.unwrap_err().to_string();
     assert!(error.starts_with("web: timed out waiting for the controller to adopt"), "{error}");
     assert!(error.contains("continue with `kubectl ordered adopt web`"), "{error}");
