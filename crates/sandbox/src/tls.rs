@@ -15,8 +15,8 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::error::Error;
 use crate::http::Front;
+use crate::sandbox::Error;
 
 /// How clients reach the sandbox.
 #[derive(Debug, Clone)]

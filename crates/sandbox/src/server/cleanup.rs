@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Preconditions};
 use serde_json::Value;
 
-use super::delete::Options;
 use super::update::finished;
 use super::{Server, State, crd, storage};
 use crate::object;
@@ -104,7 +104,12 @@ impl State {
         for (inner, inner_key) in self.inside(is_inside) {
             let Some(object) = self.store.get(&storage(&inner), &inner_key).map(Arc::clone) else { continue };
             if !object::terminating(&object) {
-                let options = Options::background(object::uid(&object));
+                let uid = Some(object::uid(&object).to_owned());
+                let options = DeleteOptions {
+                    propagation_policy: Some("Background".to_owned()),
+                    preconditions: Some(Preconditions { uid, resource_version: None }),
+                    ..DeleteOptions::default()
+                };
                 changed |= self.delete_one(&inner, &inner_key, &options).is_ok();
             }
             left |= self.store.get(&storage(&inner), &inner_key).is_some();

@@ -4,23 +4,41 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::body::{decode_kind, require_json};
 use super::crd::{is_crd, storage_version};
 use super::{Answer, Ask, Reply, State, metadata, patch, scale, storage};
 use crate::builtin;
 use crate::object;
+use crate::protobuf;
 use crate::render;
 use crate::resource::{Origin, ResourceInfo};
 use crate::schema::Cause;
 use crate::status::Failure;
 use crate::store::Key;
 
+/// Rejects a body that is neither JSON nor protobuf.
+pub(super) fn require_json(ask: &Ask<'_>) -> Result<(), Failure> {
+    let media = ask.call.content_type.split(';').next().unwrap_or_default().trim();
+    if matches!(media, "" | "application/json" | protobuf::OBJECTS) {
+        return Ok(());
+    }
+    Err(Failure::unsupported_media_type("application/json"))
+}
+
+/// The object in the body, decoded before the server reads any object.
+pub(super) fn decode_body(ask: &Ask<'_>) -> Result<Value, Failure> {
+    require_json(ask)?;
+    let mut body = ask.call.json()?;
+    metadata::decode(ask, &mut body)?;
+    if ask.info.origin == Origin::Builtin {
+        // The admission of the object returns the warnings for dropped fields.
+        builtin::decode(&ask.info, &mut body.clone()).map_err(Failure::bad_request)?;
+    }
+    Ok(body)
+}
+
 impl State {
     pub(super) fn create(&mut self, ask: &Ask<'_>) -> Answer {
-        require_json(ask)?;
-        let mut body = ask.call.json()?;
-        metadata::decode(ask, &mut body)?;
-        decode_kind(ask, &body)?;
+        let mut body = decode_body(ask)?;
         let info = Arc::clone(&ask.info);
         if !object::resource_version(&body).is_empty() {
             return Err(Failure::internal("resourceVersion should not be set on objects to be created"));
@@ -63,19 +81,18 @@ impl State {
         let namespaces = self.find("", "v1", "namespaces").ok_or_else(Failure::no_such_resource)?;
         match self.store.get(&storage(&namespaces), &key) {
             None => Err(Failure::not_found(&namespaces, ask.namespace())),
-            Some(namespace) if object::terminating(namespace) => Err(Failure::forbidden(
-                &ask.info,
-                object::name(body),
-                &format!(
-                    "unable to create new content in namespace {} because it is being terminated",
-                    ask.namespace()
-                ),
-            )
-            .with_cause(&Cause {
-                reason: "NamespaceTerminating",
-                message: format!("namespace {} is being terminated", ask.namespace()),
-                field: "metadata.namespace".into(),
-            })),
+            Some(namespace) if object::terminating(namespace) => {
+                let name = ask.namespace();
+                let why = format!(
+                    "unable to create new content in namespace {name} because it is being terminated"
+                );
+                let cause = Cause {
+                    reason: "NamespaceTerminating",
+                    message: format!("namespace {name} is being terminated"),
+                    field: "metadata.namespace".into(),
+                };
+                Err(Failure::forbidden(&ask.info, object::name(body), &why).with_causes(&[cause]))
+            }
             Some(_) => Ok(()),
         }
     }
@@ -148,7 +165,6 @@ pub(super) fn admit(ask: &Ask<'_>, object: &mut Value, old: Option<&Value>) -> R
                 causes.extend(schema.validate(object, old));
             }
             causes.extend(scale::check(info, object));
-            object::whole_numbers(object);
         }
         (Origin::Builtin, _) => {
             let unknown = builtin::decode(info, object).map_err(|error| {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kube::core::Selector;
 use serde_json::{Value, json};
 
 use super::{Answer, Ask, Reply, State};
@@ -12,7 +13,7 @@ use crate::render;
 use crate::request::{Form, Query};
 use crate::resource::Origin;
 use crate::schema::Cause;
-use crate::selector::{Fields, Labels};
+use crate::selector::{Fields, parse_labels, selects};
 use crate::status::Failure;
 use crate::store::Key;
 
@@ -20,14 +21,14 @@ use crate::store::Key;
 pub(super) struct Filter {
     namespace: Option<String>,
     name: Option<String>,
-    labels: Option<Labels>,
+    labels: Option<Selector>,
     fields: Option<Fields>,
 }
 
 impl Filter {
     pub(super) fn parse(ask: &Ask<'_>) -> Result<Self, Failure> {
         let labels =
-            ask.query.get("labelSelector").map(Labels::parse).transpose().map_err(Failure::bad_request)?;
+            ask.query.get("labelSelector").map(parse_labels).transpose().map_err(Failure::bad_request)?;
         let fields = ask
             .query
             .get("fieldSelector")
@@ -46,7 +47,7 @@ impl Filter {
     pub(super) fn matches(&self, object: &Value) -> bool {
         self.namespace.as_ref().is_none_or(|wanted| crate::object::namespace(object) == wanted)
             && self.name.as_ref().is_none_or(|wanted| crate::object::name(object) == wanted)
-            && self.labels.as_ref().is_none_or(|labels| labels.matches(object))
+            && self.labels.as_ref().is_none_or(|labels| selects(labels, object))
             && self.fields.as_ref().is_none_or(|fields| fields.matches(object))
     }
 
