@@ -33,7 +33,13 @@ pub struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(at: Timestamp, call: &Call, target: Option<&Target>, query: &Query) -> Self {
+    pub(crate) fn new(
+        at: Timestamp,
+        call: &Call,
+        target: Option<&Target>,
+        query: &Query,
+        has_journal: bool,
+    ) -> Self {
         let one = target.is_some_and(|target| target.name.is_some());
         let verb = match (&call.method, one) {
             (&Method::POST, _) => "create",
@@ -46,7 +52,8 @@ impl Record {
             _ => "get",
         };
         let subresource = target.and_then(|target| target.subresource.clone());
-        let wanted = matches!(verb, "delete" | "deletecollection" | "patch") || subresource.is_some();
+        let is_kept = matches!(verb, "delete" | "deletecollection" | "patch") || subresource.is_some();
+        let wanted = (is_kept || has_journal) && !call.body.is_empty();
         let path =
             if call.query.is_empty() { call.path.clone() } else { format!("{}?{}", call.path, call.query) };
         Self {
@@ -58,15 +65,8 @@ impl Record {
             namespace: target.and_then(|target| target.namespace.clone()),
             name: target.and_then(|target| target.name.clone()),
             subresource,
-            body: if wanted { serde_json::from_slice(&call.body).ok() } else { None },
+            body: wanted.then(|| call.json().ok()).flatten(),
             code: 0,
-        }
-    }
-
-    /// Keeps the body of any request.
-    pub(crate) fn keep_body(&mut self, call: &Call) {
-        if self.body.is_none() && !call.body.is_empty() {
-            self.body = call.json().ok();
         }
     }
 }

@@ -49,38 +49,29 @@ pub(crate) fn api_resources(all: &[ResourceInfo], group: &str, version: &str) ->
             "namespaced": info.namespaced,
             "kind": info.kind, "verbs": VERBS, "shortNames": info.short_names,
             "categories": info.categories}));
-        for sub in subresources(info) {
-            resources.push(json!({"name": format!("{}/{}", info.plural, sub.name), "singularName": "",
-                "namespaced": info.namespaced, "kind": sub.kind, "verbs": sub.verbs,
-                "group": sub.group, "version": sub.version}));
-        }
+        resources.extend(subresources(info));
     }
     let group_version = of_version(all, group, version).next()?.api_version();
     Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version,
         "resources": resources}))
 }
 
-struct Sub<'a> {
-    name: &'static str,
-    group: &'a str,
-    version: &'a str,
-    kind: &'a str,
-    verbs: &'static [&'static str],
-}
-
-fn subresources(info: &ResourceInfo) -> Vec<Sub<'_>> {
-    let own = |name, verbs| Sub { name, group: &info.group, version: &info.version, kind: &info.kind, verbs };
+fn subresources(info: &ResourceInfo) -> Vec<Value> {
+    let sub = |name: &str, [group, version, kind]: [&str; 3], verbs: &[&str]| {
+        json!({"name": format!("{}/{name}", info.plural), "singularName": "", "namespaced": info.namespaced,
+            "kind": kind, "verbs": verbs, "group": group, "version": version})
+    };
+    let (own, verbs) = ([info.group.as_str(), &info.version, &info.kind], ["get", "patch", "update"]);
     let mut subs = Vec::new();
     if info.is_builtin("", "Pod") {
-        subs.push(Sub { kind: "Binding", ..own("binding", &["create"]) });
-        subs.push(Sub { kind: "Eviction", group: "policy", ..own("eviction", &["create"]) });
+        subs.push(sub("binding", ["", "v1", "Binding"], &["create"]));
+        subs.push(sub("eviction", ["policy", "v1", "Eviction"], &["create"]));
     }
     if info.status {
-        subs.push(own("status", &["get", "patch", "update"]));
+        subs.push(sub("status", own, &verbs));
     }
     if info.scale.is_some() {
-        let scale = own("scale", &["get", "patch", "update"]);
-        subs.push(Sub { group: "autoscaling", version: "v1", kind: "Scale", ..scale });
+        subs.push(sub("scale", ["autoscaling", "v1", "Scale"], &verbs));
     }
     subs
 }

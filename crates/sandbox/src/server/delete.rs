@@ -83,14 +83,9 @@ impl State {
         if ask.info.namespaced && ask.target.namespace.is_none() {
             return Err(Failure::method_not_allowed());
         }
-        let keys: Vec<Key> = self
-            .store
-            .collection(&ask.resource())
-            .objects
-            .iter()
-            .filter(|(_, object)| filter.matches(object))
-            .map(|(key, _)| key.clone())
-            .collect();
+        let all = self.store.collection(&ask.resource()).objects.iter();
+        let keys: Vec<Key> =
+            all.filter(|(_, object)| filter.matches(object)).map(|(key, _)| key.clone()).collect();
         let mut deleted = Vec::new();
         for key in keys {
             // The response shows the objects before their deletion.
@@ -149,7 +144,7 @@ impl State {
                 Value::clone(&old)
             };
             let last = self.store.remove(&resource, key, &last).unwrap_or(old);
-            self.after_removal(info, &last);
+            self.forget_crd(info, &last);
             return Ok((last, true));
         }
         if object == *old {
@@ -187,11 +182,12 @@ fn grace(info: &ResourceInfo, object: &Value, options: &DeleteOptions) -> i64 {
     if !info.is_builtin("", "Pod") {
         return 0;
     }
-    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
-    if text("/spec/nodeName").is_empty() || matches!(text("/status/phase"), "Succeeded" | "Failed") {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let has_ended = matches!(object::text(status, "phase"), "Succeeded" | "Failed");
+    if object::text(spec, "nodeName").is_empty() || has_ended {
         return 0;
     }
-    let own = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+    let own = spec["terminationGracePeriodSeconds"].as_i64();
     match options.grace_period_seconds.or(own).unwrap_or(30) {
         negative if negative < 0 => 1,
         seconds => seconds,

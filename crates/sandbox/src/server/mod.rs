@@ -147,11 +147,11 @@ impl Server {
         let target = Target::parse(&call.path);
         let mut state = self.state();
         let now = self.clock.now();
-        let mut record = Record::new(now, call, target.as_ref(), &query);
+        let has_journal = state.store.journal.is_some();
+        let mut record = Record::new(now, call, target.as_ref(), &query, has_journal);
         let place = state.audit.len();
         if let Some(journal) = &mut state.store.journal {
             (journal.at, journal.request) = (now, Some(place));
-            record.keep_body(call);
         }
         let reply = match state.fault(&record) {
             Some(failure) => failure.into(),

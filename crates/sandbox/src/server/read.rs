@@ -27,20 +27,14 @@ pub(super) struct Filter {
 
 impl Filter {
     pub(super) fn parse(ask: &Ask<'_>) -> Result<Self, Failure> {
-        let labels =
-            ask.query.get("labelSelector").map(parse_labels).transpose().map_err(Failure::bad_request)?;
-        let fields = ask
-            .query
-            .get("fieldSelector")
-            .map(|text| Fields::parse(&ask.info, text))
-            .transpose()
-            .map_err(Failure::bad_request)?;
+        let labels = ask.query.get("labelSelector").map(parse_labels).transpose();
+        let fields = ask.query.get("fieldSelector").map(|text| Fields::parse(&ask.info, text)).transpose();
         Ok(Self {
             namespace: ask.target.namespace.clone(),
             // A watch on a path with a name is the old form of a field selector.
             name: ask.target.name.clone(),
-            labels,
-            fields,
+            labels: labels.map_err(Failure::bad_request)?,
+            fields: fields.map_err(Failure::bad_request)?,
         })
     }
 
@@ -73,16 +67,10 @@ pub(super) fn wanted_version(query: &Query) -> Result<Option<u64>, Failure> {
 
 /// The error for a version in the future, with the cause that clients check.
 fn from_the_future(wanted: u64, current: u64) -> Failure {
-    let mut failure = Failure::new(
-        504,
-        "Timeout",
-        format!("Timeout: Too large resource version: {wanted}, current: {current}"),
-    );
-    failure.details = Some(json!({
-        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
-        "retryAfterSeconds": 1,
-    }));
-    failure
+    let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+    let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
+    let details = json!({"causes": [cause], "retryAfterSeconds": 1});
+    Failure { details: Some(details), ..Failure::new(504, "Timeout", message) }
 }
 
 impl State {
@@ -92,11 +80,8 @@ impl State {
         {
             return Err(from_the_future(wanted, self.store.version));
         }
-        let stored = self
-            .store
-            .get(&ask.resource(), &ask.key())
-            .ok_or_else(|| Failure::not_found(&ask.info, ask.name()))?;
-        Ok(Reply::ok(render::one(&ask.info, stored, ask.form, self.now())))
+        let stored = self.existing(ask)?;
+        Ok(Reply::ok(self.shown(ask, &stored)))
     }
 
     pub(super) fn list(&mut self, ask: &Ask<'_>) -> Answer {

@@ -96,11 +96,11 @@ impl State {
         if finished(&object) {
             // Watches get the last stored state of the object; the client gets what it sent.
             self.store.remove(&ask.resource(), &ask.key(), old);
-            self.after_removal(info, &object);
+            self.forget_crd(info, &object);
             return Ok((Arc::new(object), warnings));
         }
         let stored = self.store.put(&ask.resource(), &ask.key(), object);
-        self.after_change(info, &stored);
+        self.serve_crd(info, &stored);
         Ok((stored, warnings))
     }
 }

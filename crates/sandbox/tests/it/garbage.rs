@@ -123,8 +123,8 @@ async fn dependents_are_released_one_by_one_and_the_owner_last() {
         let owner = family(&client).await;
         gadgets(&client).delete("g", &DeleteParams::orphan()).await.unwrap();
         seconds(15).await;
-        let owned = pods.list(&ListParams::default()).await.unwrap();
-        assert!(owned.iter().all(|pod| pod.owner_references().is_empty()));
+        let released = pods.list(&ListParams::default()).await.unwrap();
+        assert!(released.iter().all(|pod| pod.owner_references().is_empty()));
         assert_eq!(gadgets(&client).get("g").await.unwrap().finalizers(), ["orphan"]);
         if adopted_again {
             let again = json!({"metadata": {"ownerReferences": [owned_by("g", owner.uid())]}});
@@ -136,9 +136,9 @@ async fn dependents_are_released_one_by_one_and_the_owner_last() {
         seconds(10).await;
         assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
         let writes = writes(&sandbox);
-        let mut released = requests(&writes[..2]);
-        released.sort();
-        assert_eq!(released, ["patch pods/a 200", "patch pods/b 200"]);
+        let mut first = requests(&writes[..2]);
+        first.sort();
+        assert_eq!(first, ["patch pods/a 200", "patch pods/b 200"]);
         assert_eq!(requests(&writes[2..]), ["patch gadgets/g 200"]);
         let pauses = writes.windows(2).map(|two| two[1].at.duration_since(two[0].at).as_secs());
         assert_eq!(pauses.collect::<Vec<_>>(), [10, 10]);
@@ -167,8 +167,8 @@ async fn a_lagging_collector_retries_writes_after_a_conflict() {
     define_gadgets(&sandbox.client().unwrap()).await;
     let owner = create(&gadgets, &gadget("g", json!({}))).await;
     create(&gadgets, &gadget("child", json!({}))).await;
-    let owned = json!({"metadata": {"ownerReferences": [owned_by("g", owner.uid())]}});
-    merge(&gadgets, "child", owned).await;
+    let adopted = json!({"metadata": {"ownerReferences": [owned_by("g", owner.uid())]}});
+    merge(&gadgets, "child", adopted).await;
     seconds(5).await;
     sandbox.set_collector(Collector { lag: Duration::from_secs(10), ..Collector::default() });
     gadgets.delete("g", &DeleteParams::orphan()).await.unwrap();
@@ -209,7 +209,7 @@ async fn an_owner_must_match_by_name_uid_and_namespace() {
     let own = create(&gadgets, &gadget("own", json!({}))).await;
     let (foreign, own) = (owned_by("g", owner.uid()), owned_by("own", own.uid()));
     let elsewhere: Api<Pod> = Api::namespaced(client.clone(), "other");
-    create(&elsewhere, &owned_pod("a", &[foreign.clone()])).await;
+    create(&elsewhere, &owned_pod("a", std::slice::from_ref(&foreign))).await;
     let mut both = owned_pod("kept", &[foreign, own]);
     both.owner_references_mut()[0].controller = None;
     create(&elsewhere, &both).await;

@@ -1,6 +1,6 @@
 //! The life of a pod from creation to removal: scheduler, kubelets, graceful deletion.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -68,21 +68,6 @@ async fn a_broken_image_runs_but_is_never_ready() {
     let pod = api.get("a").await.unwrap();
     assert_eq!(pod.status.as_ref().unwrap().phase.as_deref(), Some("Running"));
     assert_eq!(condition(Some(&pod), "Ready"), "False");
-}
-
-#[tokio::test(start_paused = true)]
-async fn pods_spread_over_the_schedulable_nodes() {
-    let sandbox = sandbox().await;
-    let api = pods(&sandbox.client().unwrap());
-    for index in 0..12 {
-        create(&api, &pod(&format!("p{index}"))).await;
-    }
-    seconds(5).await;
-    let mut load: BTreeMap<String, usize> = BTreeMap::new();
-    for pod in api.list(&ListParams::default()).await.unwrap() {
-        *load.entry(pod.spec.unwrap().node_name.unwrap()).or_default() += 1;
-    }
-    assert_eq!(load.into_values().collect::<Vec<_>>(), [2, 2, 2, 2, 2, 2]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams, WatchEvent, WatchParams};
 use kube::client::Body;
 use kube::{Api, Client, ResourceExt};
-use kube_runtime::watcher::{self, Event};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -96,29 +95,6 @@ async fn a_delayed_watch_lags_and_lists_do_not() {
     api.delete("a", &DeleteParams::default().grace_period(0)).await.unwrap();
     while !matches!(early.next().await.unwrap().unwrap(), WatchEvent::Deleted(_)) {}
     assert!(start.elapsed() < Duration::from_secs(1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_watcher_of_the_client_relists_after_expiry_and_misses_nothing() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    let api = maps(&client);
-    let mut events = watcher::watcher(api.clone(), watcher::Config::default()).boxed();
-    while !matches!(events.next().await.unwrap().unwrap(), Event::InitDone) {}
-    sandbox.delay_watch("configmaps", Duration::from_secs(10));
-    make(&api, "a").await;
-    sandbox.compact(u64::MAX);
-    sandbox.delay_watch("configmaps", Duration::ZERO);
-    let found = async {
-        loop {
-            if let Ok(Event::InitApply(object)) = events.next().await.unwrap() {
-                return object.name_any();
-            }
-        }
-    };
-    let found =
-        tokio::time::timeout(Duration::from_secs(60), found).await.expect("a new list within a minute");
-    assert_eq!(found, "a");
 }
 
 #[tokio::test(start_paused = true)]
