@@ -86,14 +86,11 @@ impl Config {
     /// The same rules, as an OrderedDeployment declares them.
     #[must_use]
     pub fn order(&self, namespace: &str, labels: &BTreeMap<String, String>) -> Option<&DeletionOrder> {
-        self.entry(namespace, labels).map(|entry| &entry.order)
-    }
-
-    fn entry(&self, namespace: &str, labels: &BTreeMap<String, String>) -> Option<&Entry> {
-        self.entries.iter().find(|entry| {
+        let selects = |entry: &&Entry| {
             entry.namespace.as_ref().is_none_or(|wanted| wanted == namespace)
                 && entry.selector.as_ref().is_none_or(|selector| selector.matches(labels))
-        })
+        };
+        self.entries.iter().find(selects).map(|entry| &entry.order)
     }
 }
 

@@ -10,17 +10,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream;
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT, WARNING,
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT, WARNING,
 };
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited, StreamBody};
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use serde_json::Value;
+use kube::{Client, client};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
+use tower::BoxError;
 
 use crate::request::{Call, Target};
 use crate::server::{Reply, Server};
@@ -165,7 +167,9 @@ impl Gate {
 fn respond(reply: Reply) -> Response<Body> {
     let code = reply.code();
     let (kind, body, warnings) = match reply {
-        Reply::Json { body, warnings, .. } => ("application/json", whole(encode(&body)), warnings),
+        Reply::Json { body, warnings, .. } => {
+            ("application/json", whole(Bytes::from(format!("{body}\n"))), warnings)
+        }
         Reply::Text { body, .. } => ("text/plain; charset=utf-8", whole(Bytes::from(body)), Vec::new()),
         Reply::Watch(watch) => {
             let lines = stream::unfold(watch, |mut watch| async move {
@@ -189,12 +193,34 @@ fn respond(reply: Reply) -> Response<Body> {
     response
 }
 
-fn encode(body: &Value) -> Bytes {
-    let mut text = body.to_string();
-    text.push('\n');
-    Bytes::from(text)
-}
-
 fn whole(bytes: Bytes) -> Body {
     Full::new(bytes).boxed_unsync()
+}
+
+/// The capacity of a pipe in bytes: enough for a burst of events.
+const PIPE: usize = 1024 * 1024;
+
+/// A client over in-memory pipes, one for each request. It never retries a request. With sockets, a paused
+/// clock would fire timeouts while bytes are in transit.
+pub(crate) fn pipe_client(front: Front, user_agent: HeaderValue) -> Client {
+    let service = tower::service_fn(move |mut request: Request<client::Body>| {
+        // A header that the caller set overrides the default.
+        request.headers_mut().entry(USER_AGENT).or_insert_with(|| user_agent.clone());
+        request.headers_mut().insert(HOST, HeaderValue::from_static("sandbox"));
+        send(front.clone(), request)
+    });
+    Client::new(service, "default")
+}
+
+async fn send(front: Front, request: Request<client::Body>) -> Result<Response<Incoming>, BoxError> {
+    let (near, far) = tokio::io::duplex(PIPE);
+    tokio::spawn(front.serve(far));
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake::<_, client::Body>(TokioIo::new(near)).await?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::trace!(%error, "pipe ended");
+        }
+    });
+    Ok(sender.send_request(request).await?)
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// A string field of `metadata`; empty if absent.
 pub(crate) fn meta<'a>(object: &'a Value, key: &str) -> &'a str {
-    object.get("metadata").and_then(|meta| meta.get(key)).and_then(Value::as_str).unwrap_or_default()
+    text(&object["metadata"], key)
 }
 
 pub(crate) fn name(object: &Value) -> &str {
@@ -36,10 +36,10 @@ pub(crate) fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
 pub(crate) fn set_meta(object: &mut Value, key: &str, value: Value) {
     let meta = meta_mut(object);
     if value.is_null() {
-        meta.remove(key);
+        meta.remove(key)
     } else {
-        meta.insert(key.to_owned(), value);
-    }
+        meta.insert(key.to_owned(), value)
+    };
 }
 
 /// A field of an object; created if absent.
@@ -60,21 +60,14 @@ pub(crate) fn map_mut(value: &mut Value) -> &mut Map<String, Value> {
 pub(crate) fn set(object: &mut Value, key: &str, value: Option<&Value>) {
     let map = map_mut(object);
     match value {
-        Some(value) => {
-            map.insert(key.to_owned(), value.clone());
-        }
-        None => {
-            map.remove(key);
-        }
-    }
+        Some(value) => map.insert(key.to_owned(), value.clone()),
+        None => map.remove(key),
+    };
 }
 
 pub(crate) fn finalizers(object: &Value) -> Vec<String> {
-    object
-        .pointer("/metadata/finalizers")
-        .and_then(Value::as_array)
-        .map(|list| list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect())
-        .unwrap_or_default()
+    let list = list(&object["metadata"], "finalizers").iter();
+    list.filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
 pub(crate) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
@@ -83,7 +76,7 @@ pub(crate) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
 }
 
 pub(crate) fn owners(object: &Value) -> &[Value] {
-    object.pointer("/metadata/ownerReferences").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    list(&object["metadata"], "ownerReferences")
 }
 
 /// The value at a path such as `.spec.replicas`.
@@ -100,22 +93,33 @@ pub(crate) fn put_at(object: &mut Value, path: &str, value: Value) {
     *place = value;
 }
 
-/// Writes whole numbers without a fraction, as Go does: the API server accepts `3.0` as an integer and
-/// returns `3`.
-pub(crate) fn whole_numbers(value: &mut Value) {
-    match value {
-        Value::Object(map) => map.values_mut().for_each(whole_numbers),
-        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
-        Value::Number(number) if number.is_f64() => {
-            // A float represents every integer below this limit exactly.
-            let whole =
-                number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0);
-            if let Some(whole) = whole.and_then(|float| format!("{float:.0}").parse::<i64>().ok()) {
-                *value = whole.into();
-            }
-        }
-        _ => {}
+/// The object at a key; created if absent or null.
+pub(crate) fn entry<'a>(parent: &'a mut Value, key: &str) -> &'a mut Value {
+    let slot = field_mut(parent, key);
+    map_mut(slot);
+    slot
+}
+
+/// Sets a field that is absent or null.
+pub(crate) fn fill(parent: &mut Value, key: &str, default: impl Into<Value>) {
+    if parent.get(key).is_none_or(Value::is_null)
+        && let Some(map) = parent.as_object_mut()
+    {
+        map.insert(key.to_owned(), default.into());
     }
+}
+
+/// The items of a list, mutable.
+pub(crate) fn items<'a>(parent: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Value> {
+    parent.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+pub(crate) fn list<'a>(parent: &'a Value, key: &str) -> &'a [Value] {
+    parent.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+pub(crate) fn text<'a>(parent: &'a Value, key: &str) -> &'a str {
+    parent.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Removes nulls at all levels, as decoding into a typed struct does.

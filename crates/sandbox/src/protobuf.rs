@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use Shape::{List, Message, Number, Text, Texts};
+use Shape::{Message, Number, Text, Texts};
 
 /// Media type of objects.
 pub(crate) const OBJECTS: &str = "application/vnd.kubernetes.protobuf";
@@ -16,10 +16,9 @@ const MAGIC: &[u8] = b"k8s\0";
 enum Shape {
     Text,
     Number,
-    /// From strings to strings.
+    /// A list of strings.
     Texts,
     Message(&'static Fields),
-    List(&'static Shape),
 }
 
 /// The fields of one message: number, name in JSON, shape.
@@ -35,15 +34,14 @@ fn fields_of(api_version: &str, kind: &str) -> Option<&'static Fields> {
     })
 }
 
-const META: (u64, &str, Shape) =
-    (1, "metadata", Message(&[(1, "name", Text), (3, "namespace", Text), (11, "labels", Texts)]));
+const META: (u64, &str, Shape) = (1, "metadata", Message(&[(1, "name", Text), (3, "namespace", Text)]));
 const NAMESPACE: &Fields = &[META, (2, "spec", Message(&[])), (3, "status", Message(&[]))];
 const EVICTION: &Fields = &[META, (2, "deleteOptions", Message(DELETE_OPTIONS))];
 const DELETE_OPTIONS: &Fields = &[
     (1, "gracePeriodSeconds", Number),
     (2, "preconditions", Message(&[(1, "uid", Text), (2, "resourceVersion", Text)])),
     (4, "propagationPolicy", Text),
-    (5, "dryRun", List(&Text)),
+    (5, "dryRun", Texts),
 ];
 
 /// One undecoded field.
@@ -89,16 +87,10 @@ fn message(bytes: &[u8], known: &Fields, what: &str) -> Result<Value, String> {
             return Err(json_only(&format!("field {number} of {what}")));
         };
         match shape {
-            List(item) => {
-                let value = value(raw, item, name)?;
+            Texts => {
+                let value = value(raw, &Text, name)?;
                 let list = object.entry(*name).or_insert_with(|| json!([]));
                 list.as_array_mut().into_iter().for_each(|list| list.push(value.clone()));
-            }
-            Texts => {
-                let pair = value(raw, &Message(&[(1, "key", Text), (2, "value", Text)]), name)?;
-                let key = pair["key"].as_str().unwrap_or_default();
-                object.entry(*name).or_insert_with(|| json!({}))[key] =
-                    pair["value"].as_str().unwrap_or_default().into();
             }
             Text if is_empty => {}
             shape => {
@@ -168,11 +160,10 @@ mod tests {
 
     #[test]
     fn a_protobuf_object_decodes_to_the_same_json() {
-        let label = [bytes(1, b"a"), bytes(2, b"b")].concat();
-        let meta = [bytes(1, b"n"), bytes(2, b""), bytes(8, b""), bytes(11, &label)].concat();
+        let meta = [bytes(1, b"n"), bytes(2, b""), bytes(8, b"")].concat();
         assert_eq!(
             decoded("v1", "Namespace", &[bytes(1, &meta)]).unwrap(),
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "labels": {"a": "b"}}})
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})
         );
         let grace = decoded("v1", "DeleteOptions", &[vec![8, 0], bytes(5, b"All")]).unwrap();
         assert_eq!((&grace["gracePeriodSeconds"], &grace["dryRun"]), (&json!(0), &json!(["All"])));

@@ -28,9 +28,9 @@ pub(crate) fn one(info: &ResourceInfo, stored: &Value, form: Form, now: Timestam
     match form {
         Form::Object => versioned(info, stored),
         Form::Partial => partial(&versioned(info, stored)),
-        Form::Table(include) => {
+        Form::Table => {
             let version = json!({"resourceVersion": object::resource_version(stored)});
-            table::table(info, std::slice::from_ref(stored), &version, now, include)
+            table::table(info, std::slice::from_ref(stored), &version, now)
         }
     }
 }
@@ -65,9 +65,9 @@ pub(crate) fn list(
             json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta,
                 "items": items})
         }
-        Form::Table(include) => {
+        Form::Table => {
             let all: Vec<Value> = objects.iter().map(|stored| Value::clone(stored)).collect();
-            table::table(info, &all, meta, now, include)
+            table::table(info, &all, meta, now)
         }
     }
 }

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use crate::protobuf;
 use crate::schema::Cause;
 use crate::status::Failure;
-use crate::table::IncludeObject;
 
 /// A complete request, as received.
 #[derive(Debug, Clone)]
@@ -43,7 +42,6 @@ impl Call {
 }
 
 /// The resource, object and subresource in a path.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) group: String,
     pub(crate) version: String,
@@ -56,28 +54,35 @@ pub(crate) struct Target {
 impl Target {
     /// Parses `/api/v1/…` and `/apis/GROUP/VERSION/…`; `None` for any other path.
     pub(crate) fn parse(path: &str) -> Option<Self> {
-        let mut steps = path.trim_matches('/').split('/').map(decode).collect::<Vec<_>>().into_iter();
-        let (group, version) = match steps.next()?.as_str() {
-            "api" => (String::new(), steps.next()?),
-            "apis" => (steps.next()?, steps.next()?),
+        let steps: Vec<String> = path.trim_matches('/').split('/').map(decode).collect();
+        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+        let (group, version, rest) = match steps.as_slice() {
+            ["api", version, rest @ ..] => ("", version, rest),
+            ["apis", group, version, rest @ ..] => (*group, version, rest),
             _ => return None,
         };
-        let rest: Vec<String> = steps.collect();
-        let mut target = Self { group, version, ..Self::default() };
-        let mut rest = match rest.as_slice() {
+        let (namespace, rest) = match rest {
             // `namespaces/NAME`, alone or with a subresource of Namespace, addresses the namespace itself.
-            [first, _] if first == "namespaces" => rest.into_iter(),
-            [first, _, sub] if first == "namespaces" && sub == "status" => rest.into_iter(),
-            [first, namespace, ..] if first == "namespaces" => {
-                target.namespace = Some(namespace.clone());
-                rest.into_iter().skip(2).collect::<Vec<_>>().into_iter()
-            }
-            _ => rest.into_iter(),
+            ["namespaces", _] | ["namespaces", _, "status"] => (None, rest),
+            ["namespaces", namespace, rest @ ..] => (Some(namespace), rest),
+            _ => (None, rest),
         };
-        target.plural = rest.next()?;
-        target.name = rest.next();
-        target.subresource = rest.next();
-        if rest.next().is_some() || target.plural.is_empty() { None } else { Some(target) }
+        let (plural, name, subresource) = match rest {
+            [plural] => (plural, None, None),
+            [plural, name] => (plural, Some(name), None),
+            [plural, name, subresource] => (plural, Some(name), Some(subresource)),
+            _ => return None,
+        };
+        let owned = |word: &&str| (*word).to_owned();
+        let target = Self {
+            group: group.to_owned(),
+            version: owned(version),
+            plural: owned(plural),
+            namespace: namespace.map(owned),
+            name: name.map(owned),
+            subresource: subresource.map(owned),
+        };
+        (!target.plural.is_empty()).then_some(target)
     }
 }
 
@@ -88,7 +93,6 @@ fn decode(step: &str) -> String {
 }
 
 /// The decoded query of a request.
-#[derive(Debug, Clone, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -123,12 +127,12 @@ impl Query {
 pub(crate) enum Form {
     Object,
     Partial,
-    Table(IncludeObject),
+    Table,
 }
 
 impl Form {
     /// Parses `Accept`. The error is 406 if the server supports none of the media types.
-    pub(crate) fn parse(accept: &str, query: &Query) -> Result<Self, Failure> {
+    pub(crate) fn parse(accept: &str) -> Result<Self, Failure> {
         if accept.trim().is_empty() {
             return Ok(Self::Object);
         }
@@ -144,13 +148,7 @@ impl Form {
             match parameter("as") {
                 None => return Ok(Self::Object),
                 // Old clients list the beta version last, and its format is the same.
-                Some("Table") if parameter("v") != Some("v1beta1") => {
-                    return Ok(Self::Table(match query.get("includeObject") {
-                        Some("None") => IncludeObject::None,
-                        Some("Object") => IncludeObject::Object,
-                        _ => IncludeObject::Metadata,
-                    }));
-                }
+                Some("Table") if parameter("v") != Some("v1beta1") => return Ok(Self::Table),
                 Some("PartialObjectMetadata" | "PartialObjectMetadataList") => return Ok(Self::Partial),
                 Some(_) => {}
             }

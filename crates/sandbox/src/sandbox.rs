@@ -18,15 +18,41 @@ use crate::agents::kubelet::Kubelets;
 use crate::agents::nodes::{self, NodeSpec};
 use crate::agents::scheduler;
 use crate::agents::taints;
-use crate::audit::Record;
+use crate::audit::{Fault, Record};
 use crate::clock::Clock;
-use crate::error::Error;
-use crate::fault::Fault;
-use crate::http::Front;
-use crate::pipe;
+use crate::http::{Front, pipe_client};
 use crate::server::{self, Server};
 use crate::store::{Backup, Commit, Journal};
 use crate::tls::{self, Endpoint};
+
+/// What can fail when a sandbox starts or listens.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The sandbox could not register the initial nodes.
+    #[error("cannot register the nodes: {0}")]
+    RegisterNodes(#[source] kube::Error),
+    /// The user agent is not a valid header value.
+    #[error("cannot use {0:?} as a user agent")]
+    UserAgent(String),
+    /// The address is not a loopback address.
+    #[error("cannot listen on {0}: the sandbox listens on loopback addresses only, such as 127.0.0.1")]
+    ListenBeyondLoopback(SocketAddr),
+    /// The address is in use or does not exist.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// The requested address.
+        address: SocketAddr,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// The sandbox could not create a certificate.
+    #[error("cannot make a certificate: {0}")]
+    Certify(#[source] rcgen::Error),
+    /// The TLS library rejected the certificate.
+    #[error("cannot configure TLS: {0}")]
+    ConfigureTls(#[source] tokio_rustls::rustls::Error),
+}
 
 /// The configuration of a sandbox.
 #[derive(Debug, Clone)]
@@ -143,7 +169,7 @@ impl Sandbox {
     /// A client with its own user agent, which [`Self::requests`] records.
     pub fn connect(&self, user_agent: &str) -> Result<Client, Error> {
         let value = HeaderValue::from_str(user_agent).map_err(|_| Error::UserAgent(user_agent.to_owned()))?;
-        Ok(pipe::client(self.front.clone(), value))
+        Ok(pipe_client(self.front.clone(), value))
     }
 
     /// Listens for kubectl with TLS and a token, on loopback only. Port 0 selects a free port.

@@ -22,43 +22,44 @@ impl Failure {
         Self { code, reason, message: message.into(), details: None }
     }
 
-    fn about(mut self, info: &ResourceInfo, name: &str) -> Self {
-        self.details = Some(details(&info.group, &info.plural, name));
-        self
+    /// A failure of one object: `WHAT "NAME" REST`.
+    fn about((code, reason): (u16, &'static str), what: (&str, &str, &str), rest: &str) -> Self {
+        let (group, kind, name) = what;
+        let message = format!("{} \"{name}\" {rest}", qualified(kind, group));
+        Self { details: Some(details(group, kind, name)), ..Self::new(code, reason, message) }
     }
 
     pub(crate) fn not_found(info: &ResourceInfo, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{} \"{name}\" not found", info.qualified())).about(info, name)
+        Self::about((404, "NotFound"), (&info.group, &info.plural, name), "not found")
     }
 
     /// A subresource of an object that does not exist, if the message of the API server includes the
     /// subresource.
     pub(crate) fn not_found_at(info: &ResourceInfo, sub: &str, name: &str) -> Self {
         let what = format!("{}/{sub}", info.plural);
-        let subject = qualified(&what, &info.group);
-        let mut failure = Self::new(404, "NotFound", format!("{subject} \"{name}\" not found"));
-        failure.details = Some(details(&info.group, &what, name));
-        failure
+        Self::about((404, "NotFound"), (&info.group, &what, name), "not found")
     }
 
     /// A path that the server does not serve.
     pub(crate) fn no_such_resource() -> Self {
-        let mut failure = Self::new(404, "NotFound", "the server could not find the requested resource");
-        failure.details = Some(json!({}));
-        failure
+        Self::plain(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::plain(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+    }
+
+    /// A failure with empty details.
+    pub(crate) fn plain(code: u16, reason: &'static str, message: &str) -> Self {
+        Self { details: Some(json!({})), ..Self::new(code, reason, message) }
     }
 
     pub(crate) fn already_exists(info: &ResourceInfo, name: &str) -> Self {
-        Self::new(409, "AlreadyExists", format!("{} \"{name}\" already exists", info.qualified()))
-            .about(info, name)
-    }
-
-    pub(crate) fn modified(info: &ResourceInfo, name: &str) -> Self {
-        Self::conflict(
-            info,
-            name,
-            "the object has been modified; please apply your changes to the latest version and try again",
-        )
+        Self::about((409, "AlreadyExists"), (&info.group, &info.plural, name), "already exists")
     }
 
     pub(crate) fn conflict(info: &ResourceInfo, name: &str, why: &str) -> Self {
@@ -66,16 +67,14 @@ impl Failure {
     }
 
     pub(crate) fn conflict_at(group: &str, what: &str, name: &str, why: &str) -> Self {
-        let subject = qualified(what, group);
-        let message = format!("Operation cannot be fulfilled on {subject} \"{name}\": {why}");
-        let mut failure = Self::new(409, "Conflict", message);
-        failure.details = Some(details(group, what, name));
+        let mut failure = Self::about((409, "Conflict"), (group, what, name), "");
+        failure.message = format!("Operation cannot be fulfilled on {}: {why}", failure.message.trim_end());
         failure
     }
 
     pub(crate) fn forbidden(info: &ResourceInfo, name: &str, why: &str) -> Self {
-        Self::new(403, "Forbidden", format!("{} \"{name}\" is forbidden: {why}", info.qualified()))
-            .about(info, name)
+        let what = (info.group.as_str(), info.plural.as_str(), name);
+        Self::about((403, "Forbidden"), what, &format!("is forbidden: {why}"))
     }
 
     pub(crate) fn invalid(info: &ResourceInfo, name: &str, causes: &[Cause]) -> Self {
@@ -83,23 +82,17 @@ impl Failure {
     }
 
     pub(crate) fn invalid_kind(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
-        let subject = qualified(kind, group);
         let mut texts: Vec<String> = Vec::new();
-        for text in causes.iter().map(cause_text) {
+        for cause in causes {
+            let field = if cause.field.is_empty() { "<nil>" } else { &cause.field };
+            let text = format!("{field}: {}", cause.message);
             // The message lists equal errors once.
             if !texts.contains(&text) {
                 texts.push(text);
             }
         }
-        let all = match texts.as_slice() {
-            [one] => one.clone(),
-            many => format!("[{}]", many.join(", ")),
-        };
-        let mut failure = Self::new(422, "Invalid", format!("{subject} \"{name}\" is invalid: {all}"));
-        let mut details = details(group, kind, name);
-        details["causes"] = causes.iter().map(cause_value).collect();
-        failure.details = Some(details);
-        failure
+        let all = if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) };
+        Self::about((422, "Invalid"), (group, kind, name), &format!("is invalid: {all}")).with_causes(causes)
     }
 
     /// Invalid request options.
@@ -112,8 +105,8 @@ impl Failure {
         Self::new(500, "", message)
     }
 
-    pub(crate) fn with_cause(mut self, cause: &Cause) -> Self {
-        self.details.get_or_insert_with(|| json!({}))["causes"] = json!([cause_value(cause)]);
+    pub(crate) fn with_causes(mut self, causes: &[Cause]) -> Self {
+        self.details.get_or_insert_default()["causes"] = json!(causes);
         self
     }
 
@@ -125,24 +118,9 @@ impl Failure {
         Self::new(410, "Expired", message)
     }
 
-    pub(crate) fn method_not_allowed() -> Self {
-        let mut failure = Self::new(
-            405,
-            "MethodNotAllowed",
-            "the server does not allow this method on the requested resource",
-        );
-        failure.details = Some(json!({}));
-        failure
-    }
-
     pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
-        Self::new(
-            415,
-            "UnsupportedMediaType",
-            format!(
-                "the body of the request was in an unknown format - accepted media types include: {accepted}"
-            ),
-        )
+        let message = "the body of the request was in an unknown format - accepted media types include";
+        Self::new(415, "UnsupportedMediaType", format!("{message}: {accepted}"))
     }
 
     /// The `Status` object.
@@ -175,13 +153,4 @@ fn qualified(what: &str, group: &str) -> String {
 fn details(group: &str, kind: &str, name: &str) -> Value {
     let fields = [("kind", kind), ("name", name), ("group", group)];
     fields.into_iter().filter(|(_, text)| !text.is_empty()).collect()
-}
-
-fn cause_value(cause: &Cause) -> Value {
-    json!({"reason": cause.reason, "message": cause.message, "field": cause.field})
-}
-
-fn cause_text(cause: &Cause) -> String {
-    let field = if cause.field.is_empty() { "<nil>" } else { &cause.field };
-    format!("{field}: {}", cause.message)
 }

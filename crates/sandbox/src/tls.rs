@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rcgen::{CertifiedKey, KeyPair};
+use rcgen::CertifiedKey;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -15,8 +15,8 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::error::Error;
 use crate::http::Front;
+use crate::sandbox::Error;
 
 /// How clients reach the sandbox.
 #[derive(Debug, Clone)]
@@ -35,7 +35,10 @@ pub(crate) async fn listen(
     if !address.ip().is_loopback() {
         return Err(Error::ListenBeyondLoopback(address));
     }
-    let CertifiedKey { cert, signing_key } = identity()?;
+    let names = ["127.0.0.1", "::1", "localhost"].map(str::to_owned);
+    // A certificate that is its own authority.
+    let CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(names).map_err(Error::Certify)?;
     let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -71,12 +74,6 @@ pub(crate) async fn listen(
         }
     };
     Ok((endpoint, serve))
-}
-
-/// A certificate that is its own authority.
-fn identity() -> Result<CertifiedKey<KeyPair>, Error> {
-    let names = ["127.0.0.1", "::1", "localhost"].map(str::to_owned).to_vec();
-    rcgen::generate_simple_self_signed(names).map_err(Error::Certify)
 }
 
 fn kubeconfig(url: &str, authority: &str, token: &str) -> String {

@@ -292,23 +292,13 @@ impl Worker {
             Action::Release(node, owners) => self.release(&node, &owners).await,
             Action::Delete(node, policy) => self.delete(&node, policy).await,
         };
-        match result {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            Err(error) => {
-                tracing::debug!(%error, "cannot collect garbage");
-                Err(error)
-            }
-            Ok(()) => Ok(()),
-        }
+        unless_gone(result).inspect_err(|error| tracing::debug!(%error, "cannot collect garbage"))
     }
 
     async fn orphan(&self, owner: &Node, dependents: &[Node]) -> Result<(), kube::Error> {
         let owners = [owner.uid().to_owned()];
         let released = join_all(dependents.iter().map(|one| self.release(one, &owners))).await;
-        let is_gone = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.code == 404);
-        if let Some(error) = released.into_iter().filter_map(Result::err).find(|error| !is_gone(error)) {
-            return Err(error);
-        }
+        released.into_iter().try_for_each(unless_gone)?;
         self.remove_finalizer(owner, ORPHAN).await
     }
 
@@ -391,6 +381,14 @@ impl Worker {
             }
         }
         *last = Some(Instant::now());
+    }
+}
+
+/// An object that does not exist any more needs nothing.
+fn unless_gone(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
+    match result {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        other => other,
     }
 }
 

@@ -15,9 +15,8 @@ use kube::core::{Selector, SelectorExt};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use super::beside_pods::{self, Agent};
 use super::pod::Pod;
-use super::{Cache, RETRY, part};
+use super::{Agent, Cache, RETRY, part, run_beside_pods};
 use crate::clock::Clock;
 
 /// An eviction without a subsequent deletion expires after this time.
@@ -30,7 +29,7 @@ struct Disruption {
 
 /// Runs until the process or the task ends.
 pub async fn run(client: Client, clock: Clock) {
-    beside_pods::run(client.clone(), Disruption { client, clock }).await;
+    run_beside_pods(client.clone(), Disruption { client, clock }).await;
 }
 
 impl Agent for Disruption {

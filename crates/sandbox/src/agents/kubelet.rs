@@ -75,10 +75,8 @@ impl Kubelets {
                     }
                     continue;
                 }
-                if !pod
-                    .node()
-                    .is_some_and(|node| self.nodes.as_ref().is_none_or(|nodes| nodes.contains(node)))
-                {
+                let is_ours = |node: &str| self.nodes.as_ref().is_none_or(|nodes| nodes.contains(node));
+                if !pod.node().is_some_and(is_ours) {
                     continue;
                 }
                 let ending = pod.is_terminating();
@@ -139,14 +137,10 @@ impl Worker {
         let options = options.preconditions(only_this);
         loop {
             self.in_service().await;
-            match self.api.delete(&self.name, &options).await {
-                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => return,
-                Err(error) => {
-                    tracing::debug!(%error, "cannot finish a pod");
-                    tokio::time::sleep(RETRY).await;
-                }
-                Ok(_) => return,
+            if is_done(self.api.delete(&self.name, &options).await) {
+                return;
             }
+            tokio::time::sleep(RETRY).await;
         }
     }
 
@@ -156,14 +150,10 @@ impl Worker {
         loop {
             self.in_service().await;
             let patch = Patch::Strategic(&patch);
-            match self.api.patch_status(&self.name, &PatchParams::default(), &patch).await {
-                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409 | 422) => return,
-                Err(error) => {
-                    tracing::debug!(%error, "cannot report a pod");
-                    tokio::time::sleep(RETRY).await;
-                }
-                Ok(_) => return,
+            if is_done(self.api.patch_status(&self.name, &PatchParams::default(), &patch).await) {
+                return;
             }
+            tokio::time::sleep(RETRY).await;
         }
     }
 
@@ -219,6 +209,18 @@ impl Worker {
             status["podIPs"] = json!([{"ip": self.ip}]);
         }
         status
+    }
+}
+
+/// Whether there is nothing to repeat: the request succeeded, or the pod is another one.
+fn is_done<T>(result: Result<T, kube::Error>) -> bool {
+    match result {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409 | 422) => true,
+        Err(error) => {
+            tracing::debug!(%error, "cannot write a pod");
+            false
+        }
+        Ok(_) => true,
     }
 }
 

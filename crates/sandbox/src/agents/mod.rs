@@ -4,7 +4,6 @@
 //! They are ordinary clients, so they also work with a real API server. Only the garbage collector reads the
 //! store.
 
-mod beside_pods;
 pub mod collector;
 pub mod disruption;
 pub mod kubelet;
@@ -15,13 +14,18 @@ pub mod taints;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::future::Future;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
+use futures::future::Either;
+use futures::{Stream, StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::{Api, Client};
 use kube_runtime::watcher::{self, Event};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout, timeout_at};
+
+use pod::Pod;
 
 /// How long an agent waits after a failed request.
 pub const RETRY: Duration = Duration::from_secs(1);
@@ -88,7 +92,7 @@ pub(crate) fn part(value: &IntOrString, whole: i64) -> i64 {
 
 /// A watch with a fixed backoff after errors. The default backoff has jitter, and a simulation must be
 /// reproducible.
-pub fn watch<K>(api: kube::Api<K>) -> impl Stream<Item = Event<K>> + Send + Unpin
+pub fn watch<K>(api: Api<K>) -> impl Stream<Item = Event<K>> + Send + Unpin
 where
     K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -132,4 +136,49 @@ pub(crate) async fn gather<S: Stream + Unpin>(
         }
     }
     Some(items)
+}
+
+/// An agent that reads pods and objects of another kind. It starts to watch pods when one of these objects
+/// requires it.
+pub(crate) trait Agent: Send {
+    /// The other kind.
+    type Other: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static;
+
+    /// Whether this object is a reason to watch pods.
+    fn asks_for_pods(_: &Self::Other) -> bool {
+        true
+    }
+
+    /// Processes the caches once. Returns how long to wait for events before the next round.
+    fn round(
+        &mut self,
+        pods: &Cache<Pod>,
+        others: &Cache<Self::Other>,
+    ) -> impl Future<Output = Duration> + Send;
+}
+
+/// Runs until the process or the task ends.
+pub(crate) async fn run_beside_pods<A: Agent>(client: Client, mut agent: A) {
+    let (mut pods, mut others) = (Cache::default(), Cache::default());
+    let mut watched = watch(Api::<A::Other>::all(client.clone()));
+    while !others.objects.values().any(A::asks_for_pods) {
+        let Some(batch) = burst(&mut watched, Duration::MAX).await else { return };
+        for event in batch {
+            others.apply(event);
+        }
+    }
+    let watched_pods = watch(Api::<Pod>::all(client)).map(Either::Left);
+    let mut events = stream::select(watched_pods, watched.map(Either::Right));
+    let mut wait = Duration::MAX;
+    while let Some(batch) = burst(&mut events, wait).await {
+        for event in batch {
+            match event {
+                Either::Left(event) => pods.apply(event),
+                Either::Right(event) => others.apply(event),
+            }
+        }
+        if pods.synced {
+            wait = agent.round(&pods, &others).await;
+        }
+    }
 }

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use kube_runtime::watcher::Event;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{burst, watch};
@@ -29,7 +30,7 @@ pub struct NodeSpec {
 }
 
 /// A taint of a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Taint {
     /// Key.
     pub key: String,
@@ -108,23 +109,12 @@ fn manifest(spec: &NodeSpec) -> Value {
     ] {
         labels.entry(key.to_owned()).or_insert_with(|| value.to_owned());
     }
-    let taints: Vec<Value> = spec
-        .taints
-        .iter()
-        .map(|taint| json!({"key": taint.key, "value": taint.value, "effect": taint.effect}))
-        .collect();
-    let mut node = json!({
+    let taints = (!spec.taints.is_empty()).then_some(&spec.taints);
+    json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"name": spec.name, "labels": labels},
-        "spec": {},
-    });
-    if !taints.is_empty() {
-        node["spec"]["taints"] = taints.into();
-    }
-    if spec.unschedulable {
-        node["spec"]["unschedulable"] = true.into();
-    }
-    node
+        "spec": {"taints": taints, "unschedulable": spec.unschedulable.then_some(true)},
+    })
 }
 
 fn status(spec: &NodeSpec, index: usize, at: &str) -> Value {

@@ -12,9 +12,8 @@ use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use ordereddeployment_placement::tolerated;
 
-use super::beside_pods::{self, Agent};
 use super::pod::Pod;
-use super::{Cache, RETRY};
+use super::{Agent, Cache, RETRY, run_beside_pods};
 use crate::clock::Clock;
 
 struct Taints {
@@ -26,7 +25,7 @@ struct Taints {
 
 /// Runs until the process or the task ends.
 pub async fn run(client: Client, clock: Clock) {
-    beside_pods::run(client.clone(), Taints { client, clock, since: BTreeMap::new() }).await;
+    run_beside_pods(client.clone(), Taints { client, clock, since: BTreeMap::new() }).await;
 }
 
 impl Agent for Taints {

@@ -6,8 +6,8 @@
 
 use serde_json::{Value, json};
 
-use super::fields::{entry, fill, items, text};
 use super::quantity::canonical;
+use crate::object::{entry, fill, items, text};
 
 /// Fields with user data.
 const USERS: [&str; 4] = ["nodeSelector", "matchLabels", "labels", "annotations"];

@@ -5,18 +5,16 @@
 
 mod decoding;
 mod defaults;
-mod fields;
 mod pods;
 mod quantity;
-mod templates;
 mod workloads;
 
 pub use decoding::decode;
 
 use serde_json::{Map, Value, json};
 
+use crate::object::text;
 use crate::{resource::ResourceInfo, schema::Cause};
-use fields::text;
 
 /// Sets the defaults of a built-in kind and validates the object; `old` is the stored object on an update.
 pub fn prepare(info: &ResourceInfo, object: &mut Value, old: Option<&Value>) -> Vec<Cause> {

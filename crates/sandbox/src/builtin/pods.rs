@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 
 use super::defaults::fill_pod_spec;
-use super::fields::{entry, fill, items, list, text};
-use super::templates::check_pod_spec;
-use crate::object;
+use super::workloads::check_pod_spec;
+use crate::object::{self, entry, fill, items, list, text};
 use crate::schema::Cause;
 
 pub(super) fn prepare(pod: &mut Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
@@ -19,21 +18,12 @@ pub(super) fn prepare(pod: &mut Value, old: Option<&Value>, causes: &mut Vec<Cau
     fill(spec, "priority", 0);
     fill(spec, "preemptionPolicy", "PreemptLowerPriority");
     fill_pod_spec(spec);
-    for key in ["containers", "initContainers"] {
-        items(spec, key).for_each(request_the_limits);
-    }
     tolerate_short_outages(spec);
     check_pod_spec(spec, "spec", causes);
-    match old {
-        None => {
-            let class = quality(spec);
-            entry(pod, "status")["qosClass"] = json!(class);
-        }
-        Some(old) => {
-            check_update(spec, &old["spec"], causes);
-            entry(pod, "status");
-        }
+    if let Some(old) = old {
+        check_update(spec, &old["spec"], causes);
     }
+    entry(pod, "status");
 }
 
 /// The default tolerations: a pod stays on an unreachable node for five minutes.
@@ -54,80 +44,28 @@ fn tolerate_short_outages(spec: &mut Value) {
     spec["tolerations"] = json!(tolerations);
 }
 
-/// A limit without a request is also the request.
-fn request_the_limits(container: &mut Value) {
-    let limits = container["resources"]["limits"].as_object().cloned().unwrap_or_default();
-    if limits.is_empty() {
-        return;
-    }
-    let requests = entry(entry(container, "resources"), "requests");
-    for (name, limit) in limits {
-        fill(requests, &name, limit);
-    }
-}
-
-fn quality(spec: &Value) -> &'static str {
-    let all = || list(spec, "containers").iter().map(|container| &container["resources"]);
-    if all().all(|resources| resources["requests"].is_null()) {
-        "BestEffort"
-    } else if all().all(|resources| {
-        let amounts = &resources["limits"];
-        amounts["cpu"].is_string() && amounts["memory"].is_string() && *amounts == resources["requests"]
-    }) {
-        "Guaranteed"
-    } else {
-        "Burstable"
-    }
-}
-
-const UPDATES: &str = "pod updates may not change fields other than \
-                       `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+const UPDATES: &str = "the sandbox changes only images in the spec of a pod: `spec.containers[*].image` and \
+                       `spec.initContainers[*].image`";
 
 fn check_update(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
-    for key in ["containers", "initContainers"] {
+    let lists = ["containers", "initContainers"];
+    for key in lists {
         if list(new, key).len() != list(old, key).len() {
             let detail = "pod updates may not add or remove containers";
             causes.push(Cause::forbidden(&format!("spec.{key}"), detail));
             return;
         }
     }
-    // An update may set or lower the deadline.
-    let deadline = |spec: &Value| spec["activeDeadlineSeconds"].as_i64();
-    if let Some(before) = deadline(old).filter(|before| deadline(new).is_none_or(|after| after > *before)) {
-        let detail = format!("must be less than or equal to previous value {before}");
-        causes.push(Cause::invalid("spec.activeDeadlineSeconds", &new["activeDeadlineSeconds"], &detail));
-    }
-    let (mut new_rest, mut old_rest) = (changeable_removed(new), changeable_removed(old));
-    // Set the defaults in the old object too: it may be stored without them.
-    fill_pod_spec(&mut old_rest);
-    let is_gate = |gate: &Value| list(old, "schedulingGates").contains(gate);
-    if list(new, "schedulingGates").iter().all(is_gate) {
-        for spec in [&mut new_rest, &mut old_rest] {
-            object::set(spec, "schedulingGates", None);
+    let rest = |spec: &Value| {
+        let mut rest = spec.clone();
+        // The old object may be stored without defaults.
+        fill_pod_spec(&mut rest);
+        for key in lists {
+            items(&mut rest, key).for_each(|container| object::set(container, "image", None));
         }
-    }
-    let is_kept = |toleration: &Value| {
-        list(new, "tolerations").iter().any(|new| {
-            // An update may change the `tolerationSeconds` of an existing toleration.
-            ["key", "operator", "value", "effect"].iter().all(|key| new[key] == toleration[key])
-        })
+        rest
     };
-    if !list(old, "tolerations").iter().all(is_kept) {
-        let detail = "existing toleration can not be modified except its tolerationSeconds";
-        causes.push(Cause::forbidden("spec.tolerations", detail));
-    }
-    if new_rest != old_rest {
+    if rest(new) != rest(old) {
         causes.push(Cause::forbidden("spec", UPDATES));
     }
-}
-
-/// The spec without the fields that an update may change.
-fn changeable_removed(spec: &Value) -> Value {
-    let mut rest = spec.clone();
-    for key in ["containers", "initContainers"] {
-        items(&mut rest, key).for_each(|container| object::set(container, "image", None));
-    }
-    object::set(&mut rest, "activeDeadlineSeconds", None);
-    object::set(&mut rest, "tolerations", None);
-    rest
 }

@@ -3,6 +3,8 @@
 //! A quantity that is too large keeps its text.
 
 const NANO: i128 = 1_000_000_000;
+const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// The quantity in billionths; `None` if the text is not a quantity. A value out of range is capped.
 fn parse(text: &str) -> Option<i128> {
@@ -27,8 +29,6 @@ fn parse(text: &str) -> Option<i128> {
 /// The canonical form of the API server: no fraction, the largest possible suffix, of the same family. `None`
 /// if the text is not a quantity or if the server keeps the text.
 pub(super) fn canonical(text: &str) -> Option<String> {
-    const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
-    const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     let nanos = parse(text)?;
     if nanos == 0 {
         return Some("0".to_owned());
@@ -59,30 +59,17 @@ fn divided(mut number: i128, by: i128, most: usize) -> (i128, usize) {
     (number, times)
 }
 
+/// The factor and the divisor of a suffix.
 fn scale(suffix: &str) -> Option<(i128, i128)> {
-    Some(match suffix {
-        "" => (1, 1),
-        "n" => (1, NANO),
-        "u" => (1, 1_000_000),
-        "m" => (1, 1_000),
-        "k" => (1_000, 1),
-        "M" => (1_000_000, 1),
-        "G" => (NANO, 1),
-        "T" => (1_000 * NANO, 1),
-        "P" => (1_000_000 * NANO, 1),
-        "E" => (NANO * NANO, 1),
-        "Ki" => (1 << 10, 1),
-        "Mi" => (1 << 20, 1),
-        "Gi" => (1 << 30, 1),
-        "Ti" => (1 << 40, 1),
-        "Pi" => (1 << 50, 1),
-        "Ei" => (1 << 60, 1),
-        exponent => {
-            let power: i32 = exponent.strip_prefix(['e', 'E'])?.parse().ok()?;
-            let factor = 10_i128.checked_pow(power.unsigned_abs())?;
-            if power < 0 { (1, factor) } else { (factor, 1) }
-        }
-    })
+    if let Some(power) = BINARY.iter().position(|unit| *unit == suffix) {
+        return Some((1024_i128.pow(u32::try_from(power).ok()?), 1));
+    }
+    let power = match DECIMAL.iter().position(|unit| *unit == suffix) {
+        Some(unit) => 3 * i32::try_from(unit).ok()? - 9,
+        None => suffix.strip_prefix(['e', 'E'])?.parse().ok()?,
+    };
+    let factor = 10_i128.checked_pow(power.unsigned_abs())?;
+    Some(if power < 0 { (1, factor) } else { (factor, 1) })
 }
 
 #[cfg(test)]

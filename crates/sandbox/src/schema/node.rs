@@ -11,7 +11,8 @@ use super::cause::Cause;
 /// The fields that an object has without a mention in its schema.
 const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 /// What the sandbox does not evaluate.
-const UNKNOWN: [&str; 9] = [
+const UNKNOWN: [&str; 10] = [
+    "nullable",
     "allOf",
     "oneOf",
     "not",
@@ -28,7 +29,6 @@ const UNKNOWN: [&str; 9] = [
 pub(super) struct Node {
     /// Empty if the schema has no type.
     pub(super) kind: String,
-    pub(super) nullable: bool,
     pub(super) int_or_string: bool,
     preserve: bool,
     properties: BTreeMap<String, Node>,
@@ -84,7 +84,6 @@ impl Node {
         };
         Self {
             kind: text("type"),
-            nullable: flag("nullable"),
             int_or_string,
             preserve: flag("x-kubernetes-preserve-unknown-fields") || flag("additionalProperties"),
             properties,
@@ -148,14 +147,12 @@ impl Node {
         }
     }
 
-    /// Sets the defaults of absent fields, and drops nulls that the schema does not allow. An object is not
+    /// Sets the defaults of absent fields, and drops nulls of known fields. An object is not
     /// created only because its fields have defaults.
     pub(super) fn set_defaults(&self, value: &mut Value) {
         match value {
             Value::Object(map) => {
-                map.retain(|key, inner| {
-                    !inner.is_null() || self.properties.get(key).is_none_or(|known| known.nullable)
-                });
+                map.retain(|key, inner| !inner.is_null() || !self.properties.contains_key(key));
                 for (name, property) in &self.properties {
                     if let Some(default) = &property.default
                         && !map.contains_key(name)

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions;
+use serde_json::{Value, json};
 
-use super::delete::Options;
 use super::update::finished;
 use super::{Server, State, crd, storage};
 use crate::object;
@@ -40,18 +40,10 @@ impl State {
     /// Runs one pass. Returns whether it changed an object.
     fn clean_up(&mut self) -> bool {
         let mut changed = false;
-        for (info, key) in self.ending("", "Namespace") {
-            let name = key.1.clone();
-            changed |= self.empty(
-                (info, key),
-                |_, inner| inner.0 == name,
-                |namespace| {
-                    let held =
-                        namespace["spec"]["finalizers"].as_array().is_some_and(|held| !held.is_empty());
-                    object::put_at(namespace, ".spec.finalizers", Value::Array(Vec::new()));
-                    held
-                },
-            );
+        for place in self.ending("", "Namespace") {
+            let name = place.1.1.clone();
+            let release = |namespace: &mut Value| object::put_at(namespace, ".spec.finalizers", json!([]));
+            changed |= self.empty(place, |_, inner| inner.0 == name, release);
         }
         for (info, key) in self.ending("apiextensions.k8s.io", "CustomResourceDefinition") {
             let Some(definition) = self.store.get(&storage(&info), &key) else { continue };
@@ -61,10 +53,8 @@ impl State {
             };
             changed |= self.empty((info, key), is_instance, |definition| {
                 let mut finalizers = object::finalizers(definition);
-                let held = finalizers.iter().any(|one| one == crd::CLEANUP);
                 finalizers.retain(|one| one != crd::CLEANUP);
                 object::set_finalizers(definition, finalizers);
-                held
             });
         }
         changed
@@ -72,13 +62,11 @@ impl State {
 
     /// The terminating objects of a built-in kind.
     fn ending(&self, group: &str, kind: &str) -> Vec<Place> {
-        let Some(info) = self.registry.iter().find(|info| info.is_builtin(group, kind)) else {
-            return Vec::new();
-        };
-        let collection = self.store.collections().find(|(resource, _)| **resource == storage(info));
-        let objects = collection.into_iter().flat_map(|(_, collection)| &collection.objects);
-        let ending = objects.filter(|(_, object)| object::terminating(object));
-        ending.map(|(key, _)| (Arc::clone(info), key.clone())).collect()
+        let mut ending = self.inside(|info, _| info.is_builtin(group, kind));
+        ending.retain(|(info, key)| {
+            self.store.get(&storage(info), key).is_some_and(|object| object::terminating(object))
+        });
+        ending
     }
 
     /// Every stored object that is inside, once, in one of its served versions.
@@ -92,19 +80,20 @@ impl State {
         places
     }
 
-    /// Deletes what is inside the object. When nothing is left, releases the object: `release` returns
-    /// whether there was something to release.
+    /// Deletes what is inside the object, and releases the object when nothing is left. Returns whether it
+    /// changed an object.
     fn empty(
         &mut self,
         (info, key): Place,
         is_inside: impl Fn(&ResourceInfo, &Key) -> bool,
-        release: impl FnOnce(&mut Value) -> bool,
+        release: impl FnOnce(&mut Value),
     ) -> bool {
         let (mut changed, mut left) = (false, false);
         for (inner, inner_key) in self.inside(is_inside) {
             let Some(object) = self.store.get(&storage(&inner), &inner_key).map(Arc::clone) else { continue };
             if !object::terminating(&object) {
-                let options = Options::background(object::uid(&object));
+                let policy = Some("Background".to_owned());
+                let options = DeleteOptions { propagation_policy: policy, ..DeleteOptions::default() };
                 changed |= self.delete_one(&inner, &inner_key, &options).is_ok();
             }
             left |= self.store.get(&storage(&inner), &inner_key).is_some();
@@ -112,13 +101,14 @@ impl State {
         let stored = self.store.get(&storage(&info), &key).map(Arc::clone);
         let Some(last) = stored.filter(|_| !left) else { return changed };
         let mut freed = Value::clone(&last);
-        if !release(&mut freed) {
+        release(&mut freed);
+        if freed == *last {
             return changed;
         }
         if finished(&freed) {
             // Watches get the last stored state of the object.
             self.store.remove(&storage(&info), &key, &last);
-            self.after_removal(&info, &freed);
+            self.forget_crd(&info, &freed);
         } else {
             self.store.put(&storage(&info), &key, freed);
         }

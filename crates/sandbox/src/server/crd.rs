@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::State;
 use crate::clock::seconds;
 use crate::object;
-use crate::resource::{self, ResourceInfo};
+use crate::resource::{self, Origin, ResourceInfo};
 use crate::status::Failure;
 
 /// The finalizer of a CRD: it waits for the deletion of the custom resources.
@@ -38,10 +38,13 @@ impl State {
         }
     }
 
-    /// Serves the definition and sets its status.
+    /// After a create or an update: serves a definition and sets its status.
     pub(super) fn serve_crd(&mut self, info: &ResourceInfo, stored: &Arc<Value>) {
+        if !is_crd(info) {
+            return;
+        }
         let Ok(served) = resource::from_crd(stored) else { return };
-        self.forget_crd(stored);
+        self.forget_crd(info, stored);
         // Clients can read the objects of a terminating definition, and remove their finalizers.
         self.registry.extend(served.into_iter().map(Arc::new));
         let conditions = stored["status"]["conditions"].as_array();
@@ -66,17 +69,13 @@ impl State {
         self.store.put(&super::storage(info), &key, crd);
     }
 
-    fn forget_crd(&mut self, crd: &Value) {
-        let (group, plural) = names(crd);
-        self.registry.retain(|info| {
-            info.origin == crate::resource::Origin::Builtin || info.group != group || info.plural != plural
-        });
-    }
-
-    /// The side effects of the removal of an object.
-    pub(super) fn after_removal(&mut self, info: &ResourceInfo, last: &Value) {
+    /// After a removal: no longer serves a definition.
+    pub(super) fn forget_crd(&mut self, info: &ResourceInfo, crd: &Value) {
         if is_crd(info) {
-            self.forget_crd(last);
+            let (group, plural) = names(crd);
+            self.registry.retain(|info| {
+                info.origin == Origin::Builtin || info.group != group || info.plural != plural
+            });
         }
     }
 }
@@ -86,19 +85,16 @@ pub(super) fn is_crd(info: &ResourceInfo) -> bool {
 }
 
 /// The name of the storage version.
-pub(super) fn storage_version(crd: &Value) -> String {
-    crd.pointer("/spec/versions")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .find(|version| version.get("storage") == Some(&true.into()))
-        .and_then(|version| version.get("name").and_then(Value::as_str))
-        .unwrap_or_default()
-        .to_owned()
+pub(super) fn storage_version(crd: &Value) -> &str {
+    let versions = object::list(&crd["spec"], "versions");
+    versions
+        .iter()
+        .find(|version| version["storage"] == true)
+        .map_or("", |version| object::text(version, "name"))
 }
 
 /// Group and plural of the defined resource.
 pub(super) fn names(crd: &Value) -> (String, String) {
-    let text = |path: &str| crd.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-    (text("/spec/group"), text("/spec/names/plural"))
+    let spec = &crd["spec"];
+    (object::text(spec, "group").to_owned(), object::text(&spec["names"], "plural").to_owned())
 }

@@ -4,23 +4,41 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::body::{decode_kind, require_json};
 use super::crd::{is_crd, storage_version};
 use super::{Answer, Ask, Reply, State, metadata, patch, scale, storage};
 use crate::builtin;
 use crate::object;
+use crate::protobuf;
 use crate::render;
 use crate::resource::{Origin, ResourceInfo};
 use crate::schema::Cause;
 use crate::status::Failure;
 use crate::store::Key;
 
+/// Rejects a body that is neither JSON nor protobuf.
+pub(super) fn require_json(ask: &Ask<'_>) -> Result<(), Failure> {
+    let media = ask.call.content_type.split(';').next().unwrap_or_default().trim();
+    if matches!(media, "" | "application/json" | protobuf::OBJECTS) {
+        return Ok(());
+    }
+    Err(Failure::unsupported_media_type("application/json"))
+}
+
+/// The object in the body, decoded before the server reads any object.
+pub(super) fn decode_body(ask: &Ask<'_>) -> Result<Value, Failure> {
+    require_json(ask)?;
+    let mut body = ask.call.json()?;
+    metadata::decode(ask, &mut body)?;
+    if ask.info.origin == Origin::Builtin {
+        // The admission of the object returns the warnings for dropped fields.
+        builtin::decode(&ask.info, &mut body.clone()).map_err(Failure::bad_request)?;
+    }
+    Ok(body)
+}
+
 impl State {
     pub(super) fn create(&mut self, ask: &Ask<'_>) -> Answer {
-        require_json(ask)?;
-        let mut body = ask.call.json()?;
-        metadata::decode(ask, &mut body)?;
-        decode_kind(ask, &body)?;
+        let mut body = decode_body(ask)?;
         let info = Arc::clone(&ask.info);
         if !object::resource_version(&body).is_empty() {
             return Err(Failure::internal("resourceVersion should not be set on objects to be created"));
@@ -33,7 +51,6 @@ impl State {
         metadata::check_kind(&info, &body)?;
         let warnings = admit(ask, &mut body, None)?;
         self.check_quotas(ask, &body)?;
-        Self::label_namespace(&info, &mut body);
         render::stamp(&info, &mut body);
         let key: Key = (ask.namespace().to_owned(), object::name(&body).to_owned());
         if self.store.get(&ask.resource(), &key).is_some() {
@@ -44,7 +61,7 @@ impl State {
             return Ok(Reply::Json { code: 201, body: self.shown(ask, &body), warnings });
         }
         let stored = self.store.put(&ask.resource(), &key, body);
-        self.after_change(&info, &stored);
+        self.serve_crd(&info, &stored);
         Ok(Reply::Json { code: 201, body: self.shown(ask, &stored), warnings })
     }
 
@@ -63,19 +80,18 @@ impl State {
         let namespaces = self.find("", "v1", "namespaces").ok_or_else(Failure::no_such_resource)?;
         match self.store.get(&storage(&namespaces), &key) {
             None => Err(Failure::not_found(&namespaces, ask.namespace())),
-            Some(namespace) if object::terminating(namespace) => Err(Failure::forbidden(
-                &ask.info,
-                object::name(body),
-                &format!(
-                    "unable to create new content in namespace {} because it is being terminated",
-                    ask.namespace()
-                ),
-            )
-            .with_cause(&Cause {
-                reason: "NamespaceTerminating",
-                message: format!("namespace {} is being terminated", ask.namespace()),
-                field: "metadata.namespace".into(),
-            })),
+            Some(namespace) if object::terminating(namespace) => {
+                let name = ask.namespace();
+                let why = format!(
+                    "unable to create new content in namespace {name} because it is being terminated"
+                );
+                let cause = Cause {
+                    reason: "NamespaceTerminating",
+                    message: format!("namespace {name} is being terminated"),
+                    field: "metadata.namespace".into(),
+                };
+                Err(Failure::forbidden(&ask.info, object::name(body), &why).with_causes(&[cause]))
+            }
             Some(_) => Ok(()),
         }
     }
@@ -85,32 +101,22 @@ impl State {
         if info.is_builtin("", "Namespace") {
             object::put_at(body, ".spec.finalizers", json!(["kubernetes"]));
             object::put_at(body, ".status.phase", "Active".into());
+            // A default, so its creator owns it.
+            let name = object::name(body).to_owned();
+            let labels = object::entry(object::entry(body, "metadata"), "labels");
+            labels["kubernetes.io/metadata.name"] = name.into();
         }
         if info.is_builtin("", "Pod") && body.pointer("/status/phase").is_none() {
             object::put_at(body, ".status.phase", "Pending".into());
         }
         if is_crd(info) {
             Self::check_crd(info, body)?;
-            let storage = storage_version(body);
-            object::put_at(
-                body,
-                ".status",
-                json!({
-                    "conditions": null, "acceptedNames": {"plural": "", "kind": ""},
-                    "storedVersions": [storage],
-                }),
-            );
+            body["status"] = json!({
+                "conditions": null, "acceptedNames": {"plural": "", "kind": ""},
+                "storedVersions": [storage_version(body)],
+            });
         }
         Ok(())
-    }
-
-    /// The label with its name, which every namespace has. It is a default, so its creator owns it.
-    fn label_namespace(info: &ResourceInfo, body: &mut Value) {
-        if info.is_builtin("", "Namespace") {
-            let name = object::name(body).to_owned();
-            let labels = object::meta_mut(body).entry("labels").or_insert_with(|| json!({}));
-            object::map_mut(labels).insert("kubernetes.io/metadata.name".into(), name.into());
-        }
     }
 
     pub(super) fn create_first_namespaces(&mut self) {
@@ -119,17 +125,9 @@ impl State {
             let mut body = json!({"metadata": {"name": name}});
             self.stamp_new(&info, &mut body);
             render::stamp(&info, &mut body);
-            Self::label_namespace(&info, &mut body);
             if Self::before_create(&info, &mut body).is_ok() {
                 self.store.put(&storage(&info), &(String::new(), name.to_owned()), body);
             }
-        }
-    }
-
-    /// The side effects of a create or an update.
-    pub(super) fn after_change(&mut self, info: &ResourceInfo, stored: &Arc<Value>) {
-        if is_crd(info) {
-            self.serve_crd(info, stored);
         }
     }
 }
@@ -148,7 +146,6 @@ pub(super) fn admit(ask: &Ask<'_>, object: &mut Value, old: Option<&Value>) -> R
                 causes.extend(schema.validate(object, old));
             }
             causes.extend(scale::check(info, object));
-            object::whole_numbers(object);
         }
         (Origin::Builtin, _) => {
             let unknown = builtin::decode(info, object).map_err(|error| {
@@ -169,17 +166,15 @@ fn unknown_fields(ask: &Ask<'_>, unknown: &[String], object: &Value) -> Result<V
     let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
     match ask.query.get("fieldValidation") {
         Some("Ignore") => Ok(Vec::new()),
-        Some("Strict") if !texts.is_empty() && ask.call.method == http::Method::PATCH => {
+        Some("Strict") if !texts.is_empty() => {
             let why = format!("strict decoding error: {}", texts.join(", "));
-            Err(patch::undecodable(object, &why))
+            if ask.call.method == http::Method::PATCH {
+                return Err(patch::undecodable(object, &why));
+            }
+            let (kind, version) = (&ask.info.kind, &ask.info.version);
+            let what = format!("{kind} in version \"{version}\" cannot be handled as a {kind}");
+            Err(Failure::bad_request(format!("{what}: {why}")))
         }
-        Some("Strict") if !texts.is_empty() => Err(Failure::bad_request(format!(
-            "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {}",
-            ask.info.kind,
-            ask.info.version,
-            ask.info.kind,
-            texts.join(", ")
-        ))),
         _ => Ok(texts),
     }
 }

@@ -5,6 +5,8 @@
 use std::sync::Arc;
 
 use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::read::Filter;
@@ -21,79 +23,50 @@ use crate::store::Key;
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// The propagation policy: what happens to the dependents of a deleted object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Propagation {
-    Background,
-    Foreground,
-    Orphan,
-}
-
 /// The DeleteOptions, from the body or the query.
-#[derive(Debug, Default)]
-pub(super) struct Options {
-    grace: Option<i64>,
-    uid: Option<String>,
-    version: Option<String>,
-    propagation: Option<Propagation>,
-    pub(super) dry_run: bool,
+fn options(ask: &Ask<'_>) -> Result<DeleteOptions, Failure> {
+    // With a body, the server ignores the query.
+    if !ask.call.body.is_empty() {
+        return read_options(&ask.call.json()?);
+    }
+    let options = DeleteOptions {
+        grace_period_seconds: ask.query.get("gracePeriodSeconds").and_then(|text| text.parse().ok()),
+        propagation_policy: ask.query.get("propagationPolicy").map(str::to_owned),
+        dry_run: ask.dry_run.then(|| vec!["All".to_owned()]),
+        ..DeleteOptions::default()
+    };
+    checked(options)
 }
 
-impl Options {
-    pub(super) fn background(uid: &str) -> Self {
-        Self { uid: Some(uid.to_owned()), propagation: Some(Propagation::Background), ..Self::default() }
-    }
-
-    pub(super) fn parse(ask: &Ask<'_>) -> Result<Self, Failure> {
-        // With a body, the server ignores the query.
-        if !ask.call.body.is_empty() {
-            return Self::from_value(&ask.call.json()?);
-        }
-        let grace = ask.query.get("gracePeriodSeconds").and_then(|text| text.parse().ok());
-        let policy = ask.query.get("propagationPolicy").map(propagation).transpose()?;
-        Ok(Self { grace, propagation: policy, dry_run: ask.dry_run, ..Self::default() })
-    }
-
-    pub(super) fn from_value(body: &Value) -> Result<Self, Failure> {
-        let text = |path: &str| body.pointer(path).and_then(Value::as_str).map(str::to_owned);
-        let mut policy = text("/propagationPolicy").map(|name| propagation(&name)).transpose()?;
-        if let Some(orphan) = body.get("orphanDependents").and_then(Value::as_bool) {
-            if policy.is_some() {
-                let given = body.get("propagationPolicy").cloned().unwrap_or_default();
-                let why = "orphanDependents and deletionPropagation cannot be both set";
-                let cause = Cause::invalid("propagationPolicy", &given, why);
-                return Err(Failure::invalid_options("DeleteOptions", &[cause]));
-            }
-            policy = Some(if orphan { Propagation::Orphan } else { Propagation::Background });
-        }
-        let grace = body.get("gracePeriodSeconds").and_then(Value::as_i64);
-        let dry_run = body.get("dryRun").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
-        Ok(Self {
-            grace,
-            uid: text("/preconditions/uid"),
-            version: text("/preconditions/resourceVersion"),
-            propagation: policy,
-            dry_run,
-        })
-    }
+/// The options in a body; none if it is null.
+pub(super) fn read_options(body: &Value) -> Result<DeleteOptions, Failure> {
+    let options = Option::<DeleteOptions>::deserialize(body);
+    checked(options.map_err(|error| Failure::bad_request(error.to_string()))?.unwrap_or_default())
 }
 
-fn propagation(name: &str) -> Result<Propagation, Failure> {
-    match name {
-        "Background" => Ok(Propagation::Background),
-        "Foreground" => Ok(Propagation::Foreground),
-        "Orphan" => Ok(Propagation::Orphan),
-        other => {
+fn checked(mut options: DeleteOptions) -> Result<DeleteOptions, Failure> {
+    let refuse = |cause| Err(Failure::invalid_options("DeleteOptions", &[cause]));
+    if let Some(policy) = options.propagation_policy.as_deref() {
+        let policy = policy.into();
+        if options.orphan_dependents.is_some() {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            return refuse(Cause::invalid("propagationPolicy", &policy, why));
+        }
+        if !["Background", "Foreground", "Orphan"].iter().any(|known| policy == *known) {
             let supported = ["Foreground", "Background", "Orphan", "nil"];
-            let cause = Cause::not_supported("propagationPolicy", &other.into(), &supported);
-            Err(Failure::invalid_options("DeleteOptions", &[cause]))
+            return refuse(Cause::not_supported("propagationPolicy", &policy, &supported));
         }
     }
+    options.dry_run = options.dry_run.filter(|list| !list.is_empty());
+    if let Some(orphan) = options.orphan_dependents {
+        options.propagation_policy = Some(if orphan { "Orphan" } else { "Background" }.to_owned());
+    }
+    Ok(options)
 }
 
 impl State {
     pub(super) fn delete(&mut self, ask: &Ask<'_>) -> Answer {
-        let options = Options::parse(ask)?;
+        let options = options(ask)?;
         let (last, gone) = self.delete_one(&ask.info, &ask.key(), &options)?;
         let returns_object = ask.info.is_builtin("", "Pod") || !gone;
         let body = if returns_object {
@@ -105,19 +78,14 @@ impl State {
     }
 
     pub(super) fn delete_collection(&mut self, ask: &Ask<'_>) -> Answer {
-        let options = Options::parse(ask)?;
+        let options = options(ask)?;
         let filter = Filter::parse(ask)?;
         if ask.info.namespaced && ask.target.namespace.is_none() {
             return Err(Failure::method_not_allowed());
         }
-        let keys: Vec<Key> = self
-            .store
-            .collection(&ask.resource())
-            .objects
-            .iter()
-            .filter(|(_, object)| filter.matches(object))
-            .map(|(key, _)| key.clone())
-            .collect();
+        let all = self.store.collection(&ask.resource()).objects.iter();
+        let keys: Vec<Key> =
+            all.filter(|(_, object)| filter.matches(object)).map(|(key, _)| key.clone()).collect();
         let mut deleted = Vec::new();
         for key in keys {
             // The response shows the objects before their deletion.
@@ -133,7 +101,7 @@ impl State {
         &mut self,
         info: &ResourceInfo,
         key: &Key,
-        options: &Options,
+        options: &DeleteOptions,
     ) -> Result<(Arc<Value>, bool), Failure> {
         let resource = storage(info);
         let old =
@@ -141,7 +109,7 @@ impl State {
         check_preconditions(info, &key.1, &old, options)?;
         let mut object = Value::clone(&old);
         let grace = grace(info, &object, options);
-        let held_by = finalizers(&object, options.propagation);
+        let held_by = finalizers(&object, options.propagation_policy.as_deref());
         object::set_finalizers(&mut object, held_by);
         if super::crd::is_crd(info) && !object::terminating(&object) {
             // The finalizer keeps the definition until all its objects are deleted.
@@ -164,7 +132,7 @@ impl State {
             object::put_at(&mut object, ".status.phase", "Terminating".into());
         }
         let gone = finished(&object);
-        if options.dry_run {
+        if options.dry_run.is_some() {
             return Ok((Arc::new(object), gone));
         }
         if gone {
@@ -176,7 +144,7 @@ impl State {
                 Value::clone(&old)
             };
             let last = self.store.remove(&resource, key, &last).unwrap_or(old);
-            self.after_removal(info, &last);
+            self.forget_crd(info, &last);
             return Ok((last, true));
         }
         if object == *old {
@@ -190,11 +158,12 @@ fn check_preconditions(
     info: &ResourceInfo,
     name: &str,
     old: &Value,
-    options: &Options,
+    options: &DeleteOptions,
 ) -> Result<(), Failure> {
+    let Some(preconditions) = &options.preconditions else { return Ok(()) };
     for (what, wanted, found, hint) in [
-        ("UID", &options.uid, object::uid(old), "been deleted and then recreated"),
-        ("ResourceVersion", &options.version, object::resource_version(old), "been modified"),
+        ("UID", &preconditions.uid, object::uid(old), "been deleted and then recreated"),
+        ("ResourceVersion", &preconditions.resource_version, object::resource_version(old), "been modified"),
     ] {
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
             let why = format!(
@@ -209,30 +178,31 @@ fn check_preconditions(
 }
 
 /// The grace period of a pod in seconds; other kinds have none.
-fn grace(info: &ResourceInfo, object: &Value, options: &Options) -> i64 {
+fn grace(info: &ResourceInfo, object: &Value, options: &DeleteOptions) -> i64 {
     if !info.is_builtin("", "Pod") {
         return 0;
     }
-    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
-    if text("/spec/nodeName").is_empty() || matches!(text("/status/phase"), "Succeeded" | "Failed") {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let has_ended = matches!(object::text(status, "phase"), "Succeeded" | "Failed");
+    if object::text(spec, "nodeName").is_empty() || has_ended {
         return 0;
     }
-    let own = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
-    match options.grace.or(own).unwrap_or(30) {
+    let own = spec["terminationGracePeriodSeconds"].as_i64();
+    match options.grace_period_seconds.or(own).unwrap_or(30) {
         negative if negative < 0 => 1,
         seconds => seconds,
     }
 }
 
 /// The finalizers of an object after a delete with this policy.
-fn finalizers(object: &Value, policy: Option<Propagation>) -> Vec<String> {
+fn finalizers(object: &Value, policy: Option<&str>) -> Vec<String> {
     let mut list = object::finalizers(object);
     let Some(policy) = policy else { return list };
     list.retain(|one| one != ORPHAN && one != FOREGROUND);
     match policy {
-        Propagation::Background => {}
-        Propagation::Foreground => list.push(FOREGROUND.to_owned()),
-        Propagation::Orphan => list.push(ORPHAN.to_owned()),
+        "Foreground" => list.push(FOREGROUND.to_owned()),
+        "Orphan" => list.push(ORPHAN.to_owned()),
+        _ => {}
     }
     list
 }

@@ -2,7 +2,9 @@
 //!
 //! The content of `spec` is only compared.
 
-use serde_json::Value;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::{Ask, State};
 use crate::clock::seconds;
@@ -64,18 +66,33 @@ pub(super) fn decode(ask: &Ask<'_>, body: &mut Value) -> Result<(), Failure> {
     }
     tidy(info, body)?;
     if info.namespaced {
-        let named = object::namespace(body).to_owned();
-        if named.is_empty() {
-            object::set_meta(body, "namespace", ask.namespace().into());
-        } else if named != ask.namespace() {
-            return Err(Failure::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
+        check_namespace(ask, body)?;
+        object::set_meta(body, "namespace", ask.namespace().into());
     } else {
         object::set_meta(body, "namespace", Value::Null);
     }
     Ok(())
+}
+
+/// The name in the body must be that in the path.
+pub(super) fn check_name(ask: &Ask<'_>, body: &Value) -> Result<(), Failure> {
+    let (name, wanted) = (object::name(body), ask.name());
+    if name == wanted {
+        return Ok(());
+    }
+    Err(Failure::bad_request(format!(
+        "the name of the object ({name}) does not match the name on the URL ({wanted})"
+    )))
+}
+
+/// The namespace may be absent from the body, but must not differ from that in the path.
+pub(super) fn check_namespace(ask: &Ask<'_>, body: &Value) -> Result<(), Failure> {
+    if ["", ask.namespace()].contains(&object::namespace(body)) {
+        return Ok(());
+    }
+    Err(Failure::bad_request(
+        "the namespace of the provided object does not match the namespace sent on the request",
+    ))
 }
 
 /// Rejects a custom resource with another kind. Runs after the fields that the endpoint does not write are
@@ -99,44 +116,17 @@ pub(super) fn tidy(info: &ResourceInfo, body: &mut Value) -> Result<(), Failure>
             && value.as_array().is_none_or(|list| !list.is_empty())
             && value.as_str().is_none_or(|text| !text.is_empty())
     });
-    for (key, value) in meta.iter_mut() {
-        let items = |fits: fn(&Value) -> bool| value.as_array().is_some_and(|items| items.iter().all(fits));
-        let (fits, wanted) = match key.as_str() {
-            "labels" | "annotations" => {
-                let Some(map) = value.as_object_mut() else {
-                    return Err(undecodable(info, key, value, "map[string]string"));
-                };
-                // A null value decodes as an empty string.
-                map.values_mut().filter(|item| item.is_null()).for_each(|item| *item = "".into());
-                match map.values().find(|item| !item.is_string()) {
-                    Some(wrong) => return Err(undecodable(info, key, wrong, "string")),
-                    None => continue,
-                }
-            }
-            "ownerReferences" => (items(Value::is_object), "[]v1.OwnerReference"),
-            "finalizers" => (items(Value::is_string), "[]string"),
-            "generation" | "deletionGracePeriodSeconds" => (value.is_i64(), "int64"),
-            _ => (value.is_string(), "string"),
-        };
-        if !fits {
-            return Err(undecodable(info, key, value, wanted));
-        }
+    for key in ["labels", "annotations"] {
+        // A null value decodes as an empty string.
+        let values = meta.get_mut(key).and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut);
+        values.filter(|item| item.is_null()).for_each(|item| *item = "".into());
     }
-    Ok(())
-}
-
-fn undecodable(info: &ResourceInfo, field: &str, value: &Value, wanted: &str) -> Failure {
-    let found = match crate::schema::type_of(value) {
-        "boolean" => "bool",
-        "integer" => "number",
-        kind => kind,
-    };
     let (kind, version) = (&info.kind, &info.version);
-    let place = if info.origin == Origin::Crd { "ObjectMeta" } else { "ObjectMeta.metadata" };
-    Failure::bad_request(format!(
-        "{kind} in version \"{version}\" cannot be handled as a {kind}: json: cannot unmarshal {found} into \
-         Go struct field {place}.{field} of type {wanted}"
-    ))
+    ObjectMeta::deserialize(&body["metadata"]).map(drop).map_err(|error| {
+        Failure::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {kind}: json: cannot unmarshal: {error}"
+        ))
+    })
 }
 
 /// The rules of metadata with a 422 response.
@@ -167,11 +157,7 @@ pub(super) fn validate(info: &ResourceInfo, object: &Value, old: Option<&Value>)
     let size: usize =
         maps("annotations").map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
     if size > ANNOTATIONS_LIMIT {
-        causes.push(Cause {
-            reason: "FieldValueTooLong",
-            message: format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes"),
-            field: "metadata.annotations".into(),
-        });
+        causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
     }
     if name.is_empty() {
         causes.push(Cause::required("metadata.name", "name or generateName is required"));
@@ -194,8 +180,7 @@ fn is_named_well(finalizer: &str) -> bool {
 
 fn check_owners(object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let text =
-        |owner: &Value, key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |owner: &Value, key: &str| owner[key].as_str().unwrap_or_default().to_owned();
     let mut controllers = Vec::new();
     for owner in object::owners(object) {
         for key in ["apiVersion", "kind", "name", "uid"] {
@@ -204,7 +189,7 @@ fn check_owners(object: &Value) -> Vec<Cause> {
                 causes.push(Cause::invalid(&field, &"".into(), "must not be empty"));
             }
         }
-        if owner.get("controller").and_then(Value::as_bool) == Some(true) {
+        if owner["controller"] == true {
             controllers.push(format!("{}/{}", text(owner, "kind"), text(owner, "name")));
         }
     }
@@ -242,8 +227,7 @@ pub(super) fn changed_owned(object: &Value, old: &Value) -> Vec<Cause> {
             causes.push(Cause::invalid(&format!("metadata.{key}"), &new.into(), "field is immutable"));
         }
     }
-    let grace =
-        |object: &Value| object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
+    let grace = |object: &Value| object["metadata"]["deletionGracePeriodSeconds"].as_i64();
     if let Some(new) = grace(object).filter(|new| grace(old) != Some(*new)) {
         let why = "field is immutable; may only be changed via deletion";
         causes.push(Cause::invalid("metadata.deletionGracePeriodSeconds", &new.into(), why));
@@ -263,7 +247,7 @@ fn has_generation(info: &ResourceInfo) -> bool {
 /// The part of an object that the generation counts.
 fn counted(info: &ResourceInfo, object: &Value) -> Value {
     if info.origin == Origin::Builtin {
-        return object.get("spec").cloned().unwrap_or_default();
+        return object["spec"].clone();
     }
     let mut rest = object.clone();
     for key in ["metadata", "apiVersion", "kind"] {
@@ -280,7 +264,7 @@ pub(super) fn advance_generation(info: &ResourceInfo, object: &mut Value, old: &
     if !has_generation(info) {
         return;
     }
-    let before = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+    let before = old["metadata"]["generation"].as_i64().unwrap_or_default();
     let step = i64::from(counted(info, object) != counted(info, old));
     if before + step > 0 {
         object::set_meta(object, "generation", (before + step).into());
@@ -289,7 +273,7 @@ pub(super) fn advance_generation(info: &ResourceInfo, object: &mut Value, old: &
 
 /// Increments the generation, if there is one, as the start of a deletion does.
 pub(super) fn bump_generation(object: &mut Value) {
-    if let Some(generation) = object.pointer("/metadata/generation").and_then(Value::as_i64) {
+    if let Some(generation) = object["metadata"]["generation"].as_i64() {
         object::set_meta(object, "generation", (generation + 1).into());
     }
 }
@@ -297,8 +281,7 @@ pub(super) fn bump_generation(object: &mut Value) {
 /// Copies the fields that only the server sets from the stored object.
 pub(super) fn keep_owned(object: &mut Value, old: &Value) {
     for key in OWNED {
-        let value = old.pointer(&format!("/metadata/{key}")).cloned().unwrap_or_default();
-        object::set_meta(object, key, value);
+        object::set_meta(object, key, old["metadata"][key].clone());
     }
 }
 

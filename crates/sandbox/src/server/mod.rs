@@ -3,16 +3,13 @@
 //! All handlers are synchronous. The response to a watch is a stream that reads the store later. The server
 //! never schedules or runs pods, and it never sleeps.
 
-mod body;
 mod cleanup;
 mod crd;
 mod create;
 mod delete;
 mod metadata;
-mod misc;
 mod patch;
 mod pods;
-mod quota;
 mod read;
 mod scale;
 mod update;
@@ -28,9 +25,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::Value;
 
-use crate::audit::Record;
+use crate::audit::{Fault, Record};
 use crate::clock::Clock;
-use crate::fault::Fault;
+use crate::discovery;
 use crate::request::{Call, Form, Query, Target};
 use crate::resource::{self, Origin, ResourceInfo};
 use crate::status::Failure;
@@ -150,11 +147,11 @@ impl Server {
         let target = Target::parse(&call.path);
         let mut state = self.state();
         let now = self.clock.now();
-        let mut record = Record::new(now, call, target.as_ref(), &query);
+        let has_journal = state.store.journal.is_some();
+        let mut record = Record::new(now, call, target.as_ref(), &query, has_journal);
         let place = state.audit.len();
         if let Some(journal) = &mut state.store.journal {
             (journal.at, journal.request) = (now, Some(place));
-            record.keep_body(call);
         }
         let reply = match state.fault(&record) {
             Some(failure) => failure.into(),
@@ -188,7 +185,7 @@ impl Server {
         {
             return Err(Failure::no_such_resource());
         }
-        let form = Form::parse(&call.accept, &query)?;
+        let form = Form::parse(&call.accept)?;
         let dry_run = call.method != Method::GET && query.dry_run()?;
         let ask = Ask { call, query, info, target, form, dry_run };
         if let Some(sub) = ask.sub() {
@@ -255,6 +252,31 @@ impl State {
             self.faults.remove(place);
         }
         Some(failure)
+    }
+
+    /// Paths without a resource: health, version, discovery, OpenAPI.
+    fn misc(&self, call: &Call) -> Answer {
+        let steps: Vec<&str> = call.path.split('/').filter(|step| !step.is_empty()).collect();
+        if call.method != Method::GET {
+            return Err(Failure::no_such_resource());
+        }
+        let all: Vec<ResourceInfo> = self.registry.iter().map(|info| ResourceInfo::clone(info)).collect();
+        let found = match steps.as_slice() {
+            ["healthz" | "readyz" | "livez", ..] => return Ok(Reply::Text { code: 200, body: "ok" }),
+            ["version"] => Some(discovery::version()),
+            ["api"] => Some(discovery::api_versions()),
+            ["apis"] => Some(discovery::api_groups(&all)),
+            ["api", version] => discovery::api_resources(&all, "", version),
+            ["apis", group, version] => discovery::api_resources(&all, group, version),
+            // kubectl asks for a kind that v3 does not have. An empty document in protobuf has no bytes.
+            ["openapi", "v2"] => return Ok(Reply::Text { code: 200, body: "" }),
+            ["openapi", "v3"] => Some(discovery::index(&all)),
+            ["openapi", "v3", "api", version] => discovery::document(&all, "", version),
+            ["openapi", "v3", "apis", group, version] => discovery::document(&all, group, version),
+            _ => None,
+        };
+        // The API server answers these paths from a plain router, not with a Status.
+        Ok(found.map_or(Reply::Text { code: 404, body: "404 page not found\n" }, Reply::ok))
     }
 
     fn subresource(&mut self, ask: &Ask<'_>, sub: &str) -> Answer {

@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::{Answer, Ask, Reply, State, metadata};
-use crate::object;
 use crate::patch::{self, PatchKind};
 use crate::render;
 use crate::resource::Origin;
@@ -61,14 +60,7 @@ pub(super) fn decode_result(ask: &Ask<'_>, patched: &mut Value) -> Result<(), Fa
             failure
         }
     })?;
-    if object::name(patched) != ask.name() {
-        return Err(Failure::bad_request(format!(
-            "the name of the object ({}) does not match the name on the URL ({})",
-            object::name(patched),
-            ask.name()
-        )));
-    }
-    Ok(())
+    metadata::check_name(ask, patched)
 }
 
 impl State {

@@ -1,16 +1,16 @@
-//! Subresources of pods: binding, eviction, log.
-
-use std::sync::Arc;
+//! Subresources of pods: binding, eviction, log. And the quotas that limit their number.
 
 use serde_json::{Value, json};
 
-use super::delete::Options;
+use super::delete::read_options;
 use super::{Answer, Ask, Reply, State, metadata};
 use crate::clock::seconds;
 use crate::object;
 use crate::patch::{self, PatchKind};
-use crate::selector::{Labels, selector_text};
+use crate::schema::Cause;
+use crate::selector::{label_selector, selects};
 use crate::status::Failure;
+use crate::store::Resource;
 
 const SUCCESS: fn() -> Value =
     || json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
@@ -55,14 +55,14 @@ impl State {
     /// Deletes a pod unless a disruption budget forbids it.
     pub(super) fn evict(&mut self, ask: &Ask<'_>) -> Answer {
         let eviction = ask.call.json()?;
-        let mut options = Options::from_value(eviction.get("deleteOptions").unwrap_or(&Value::Null))?;
-        options.dry_run |= ask.dry_run;
+        let mut options = read_options(&eviction["deleteOptions"])?;
+        options.dry_run = options.dry_run.or_else(|| ask.dry_run.then(Vec::new));
         let pod = self.existing(ask)?;
         let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
         // A pod that does not run is evicted without a budget check.
         let harmless = matches!(phase, "Succeeded" | "Failed" | "Pending") || object::terminating(&pod);
         if !harmless {
-            self.spend_budget(ask, &pod, options.dry_run)?;
+            self.spend_budget(ask, &pod, options.dry_run.is_some())?;
         }
         self.delete_one(&ask.info, &ask.key(), &options)?;
         Ok(Reply::Json { code: 201, body: SUCCESS(), warnings: Vec::new() })
@@ -70,22 +70,16 @@ impl State {
 
     fn spend_budget(&mut self, ask: &Ask<'_>, pod: &Value, dry: bool) -> Result<(), Failure> {
         let resource = ("policy".to_owned(), "poddisruptionbudgets".to_owned());
-        let budgets: Vec<Arc<Value>> = self
-            .store
-            .collection(&resource)
-            .objects
-            .iter()
-            .filter(|((namespace, _), budget)| namespace == ask.namespace() && selects(budget, pod))
-            .map(|(_, budget)| Arc::clone(budget))
-            .collect();
+        let fits = |budget: &&Value| {
+            label_selector(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
+        };
+        let budgets: Vec<Value> =
+            self.in_namespace(&resource, ask.namespace()).filter(fits).cloned().collect();
         let budget = match budgets.as_slice() {
             [] => return Ok(()),
             [budget] => budget,
             _ => {
-                return Err(Failure::new(
-                    500,
-                    // The API server sends no reason either.
-                    "",
+                return Err(Failure::internal(
                     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not \
                      support.",
                 ));
@@ -96,23 +90,17 @@ impl State {
             |key: &str| budget.pointer(&format!("/status/{key}")).and_then(Value::as_i64).unwrap_or_default();
         let allowed = number("disruptionsAllowed");
         if allowed <= 0 {
-            let mut failure = Failure::new(
-                429,
-                "TooManyRequests",
-                "Cannot evict pod as it would violate the pod's disruption budget.",
+            let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+            let why = format!(
+                "The disruption budget {name} needs {} healthy pods and has {} currently",
+                number("desiredHealthy"),
+                number("currentHealthy")
             );
-            failure.details = Some(json!({"causes": [{
-                "reason": "DisruptionBudget",
-                "message": format!(
-                    "The disruption budget {name} needs {} healthy pods and has {} currently",
-                    number("desiredHealthy"),
-                    number("currentHealthy")
-                ),
-            }]}));
-            return Err(failure);
+            let cause = Cause { reason: "DisruptionBudget", message: why, field: String::new() };
+            return Err(Failure::new(429, "TooManyRequests", message).with_causes(&[cause]));
         }
         if !dry {
-            let mut spent = Value::clone(budget);
+            let mut spent = budget.clone();
             object::put_at(&mut spent, ".status.disruptionsAllowed", (allowed - 1).into());
             let at = seconds(self.now());
             let disrupted = object::field_mut(object::field_mut(&mut spent, "status"), "disruptedPods");
@@ -128,11 +116,60 @@ impl State {
         self.existing(ask)?;
         Ok(Reply::Text { code: 200, body: "the sandbox runs no containers: there are no logs\n" })
     }
+
+    /// Rejects a pod that exceeds a quota. Only pod counts are enforced (`pods`, `count/pods`). The pods are
+    /// counted on each create instead of read from the status of the quota, so a finished pod frees its place
+    /// immediately.
+    pub(super) fn check_quotas(&self, ask: &Ask<'_>, body: &Value) -> Result<(), Failure> {
+        if !ask.info.is_builtin("", "Pod") {
+            return Ok(());
+        }
+        let (quotas, namespace) = ((String::new(), "resourcequotas".to_owned()), ask.namespace());
+        for quota in self.in_namespace(&quotas, namespace) {
+            for (what, limit) in pod_limits(quota) {
+                let used = self.in_namespace(&ask.resource(), namespace).filter(|pod| counts(pod)).count();
+                if i64::try_from(used).unwrap_or(i64::MAX) >= limit {
+                    return Err(Failure::forbidden(
+                        &ask.info,
+                        object::name(body),
+                        &format!(
+                            "exceeded quota: {}, requested: {what}=1, used: {what}={used}, limited: \
+                             {what}={limit}",
+                            object::name(quota)
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn in_namespace<'a>(
+        &'a self,
+        resource: &Resource,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a Value> {
+        let collection = self.store.collections().find(|(found, _)| *found == resource);
+        let objects = collection.into_iter().flat_map(|(_, collection)| &collection.objects);
+        objects.filter(move |((inside, _), _)| inside == namespace).map(|(_, object)| &**object)
+    }
 }
 
-fn selects(budget: &Value, pod: &Value) -> bool {
-    budget
-        .pointer("/spec/selector")
-        .and_then(|selector| Labels::parse(&selector_text(selector)).ok())
-        .is_some_and(|labels| labels.matches(pod))
+/// A finished pod does not count.
+fn counts(pod: &Value) -> bool {
+    !matches!(pod.pointer("/status/phase").and_then(Value::as_str), Some("Succeeded" | "Failed"))
+}
+
+/// The pod limits of a quota; none for one with scopes.
+fn pod_limits(quota: &Value) -> Vec<(&'static str, i64)> {
+    let spec = &quota["spec"];
+    if spec.get("scopes").is_some_and(|scopes| !scopes.is_null()) || spec["scopeSelector"].is_object() {
+        return Vec::new();
+    }
+    let limit = |what: &'static str| {
+        let amount = spec["hard"].get(what)?;
+        let number = amount.as_i64().or_else(|| amount.as_str()?.parse().ok())?;
+        Some((what, number))
+    };
+    ["count/pods", "pods"].into_iter().filter_map(limit).collect()
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kube::core::Selector;
 use serde_json::{Value, json};
 
 use super::{Answer, Ask, Reply, State};
@@ -12,7 +13,7 @@ use crate::render;
 use crate::request::{Form, Query};
 use crate::resource::Origin;
 use crate::schema::Cause;
-use crate::selector::{Fields, Labels};
+use crate::selector::{Fields, parse_labels, selects};
 use crate::status::Failure;
 use crate::store::Key;
 
@@ -20,33 +21,27 @@ use crate::store::Key;
 pub(super) struct Filter {
     namespace: Option<String>,
     name: Option<String>,
-    labels: Option<Labels>,
+    labels: Option<Selector>,
     fields: Option<Fields>,
 }
 
 impl Filter {
     pub(super) fn parse(ask: &Ask<'_>) -> Result<Self, Failure> {
-        let labels =
-            ask.query.get("labelSelector").map(Labels::parse).transpose().map_err(Failure::bad_request)?;
-        let fields = ask
-            .query
-            .get("fieldSelector")
-            .map(|text| Fields::parse(&ask.info, text))
-            .transpose()
-            .map_err(Failure::bad_request)?;
+        let labels = ask.query.get("labelSelector").map(parse_labels).transpose();
+        let fields = ask.query.get("fieldSelector").map(|text| Fields::parse(&ask.info, text)).transpose();
         Ok(Self {
             namespace: ask.target.namespace.clone(),
             // A watch on a path with a name is the old form of a field selector.
             name: ask.target.name.clone(),
-            labels,
-            fields,
+            labels: labels.map_err(Failure::bad_request)?,
+            fields: fields.map_err(Failure::bad_request)?,
         })
     }
 
     pub(super) fn matches(&self, object: &Value) -> bool {
         self.namespace.as_ref().is_none_or(|wanted| crate::object::namespace(object) == wanted)
             && self.name.as_ref().is_none_or(|wanted| crate::object::name(object) == wanted)
-            && self.labels.as_ref().is_none_or(|labels| labels.matches(object))
+            && self.labels.as_ref().is_none_or(|labels| selects(labels, object))
             && self.fields.as_ref().is_none_or(|fields| fields.matches(object))
     }
 
@@ -72,16 +67,10 @@ pub(super) fn wanted_version(query: &Query) -> Result<Option<u64>, Failure> {
 
 /// The error for a version in the future, with the cause that clients check.
 fn from_the_future(wanted: u64, current: u64) -> Failure {
-    let mut failure = Failure::new(
-        504,
-        "Timeout",
-        format!("Timeout: Too large resource version: {wanted}, current: {current}"),
-    );
-    failure.details = Some(json!({
-        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
-        "retryAfterSeconds": 1,
-    }));
-    failure
+    let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+    let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
+    let details = json!({"causes": [cause], "retryAfterSeconds": 1});
+    Failure { details: Some(details), ..Failure::new(504, "Timeout", message) }
 }
 
 impl State {
@@ -91,11 +80,8 @@ impl State {
         {
             return Err(from_the_future(wanted, self.store.version));
         }
-        let stored = self
-            .store
-            .get(&ask.resource(), &ask.key())
-            .ok_or_else(|| Failure::not_found(&ask.info, ask.name()))?;
-        Ok(Reply::ok(render::one(&ask.info, stored, ask.form, self.now())))
+        let stored = self.existing(ask)?;
+        Ok(Reply::ok(self.shown(ask, &stored)))
     }
 
     pub(super) fn list(&mut self, ask: &Ask<'_>) -> Answer {

@@ -1,15 +1,19 @@
 //! The scale subresource: `autoscaling/v1` Scale, mapped to fields of the object.
 
 use http::Method;
+use k8s_openapi::api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceSubresourceScale;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::body::require_json;
+use super::create::require_json;
 use super::{Answer, Ask, Reply, State, metadata, patch};
 use crate::object;
 use crate::patch::PatchKind;
-use crate::resource::{Origin, ResourceInfo, ScalePaths};
+use crate::resource::{Origin, ResourceInfo};
 use crate::schema::Cause;
-use crate::selector::selector_text;
+use crate::selector::label_selector;
 use crate::status::Failure;
 
 impl State {
@@ -20,9 +24,10 @@ impl State {
             Method::GET => None,
             Method::PUT => {
                 require_json(ask)?;
-                let sent = decoded(ask, ask.call.json()?)?;
+                let sent = ask.call.json()?;
+                let scale = decoded(&sent)?;
                 check_names(ask, &sent)?;
-                Some(sent)
+                Some((scale, sent))
             }
             Method::PATCH => patch::kind(ask).map(|_| None)?,
             _ => return Err(Failure::method_not_allowed()),
@@ -31,54 +36,33 @@ impl State {
         let old = self.existing(ask).map_err(|failure| {
             if builtin_read { Failure::not_found_at(&ask.info, "scale", ask.name()) } else { failure }
         })?;
-        let current = view(&ask.info, &paths, &old);
+        let current = view(&paths, &old);
         // In built-in kinds the field has a default.
         let unset = ask.info.origin == Origin::Crd
-            && object::at(&old, &paths.spec_replicas).is_none_or(Value::is_null);
+            && object::at(&old, &paths.spec_replicas_path).is_none_or(Value::is_null);
         if *method == Method::GET {
             return if unset {
-                let why = format!("the spec replicas field {:?} does not exist", paths.spec_replicas);
+                let why = format!("the spec replicas field {:?} does not exist", paths.spec_replicas_path);
                 Err(Failure::new(500, "InternalError", format!("Internal error occurred: {why}")))
             } else {
-                Ok(Reply::ok(current))
+                Ok(Reply::ok(json!(current)))
             };
         }
-        let wanted = if let Some(sent) = sent {
-            sent
-        } else {
-            let mut patched = patch::apply(ask, &current)?;
-            if patch::kind(ask)? == PatchKind::Strategic {
-                // As with complete objects, the result is decoded as the type of the original.
-                patched["kind"] = current["kind"].clone();
-                patched["apiVersion"] = current["apiVersion"].clone();
-            }
-            let patched =
-                decoded(ask, patched).map_err(|failure| patch::undecodable(&current, &failure.message))?;
-            check_names(ask, &patched)?;
-            patched
+        let (scale, mut wanted) = match sent {
+            Some(sent) => sent,
+            None => patched(ask, &json!(current))?,
         };
-        let replicas = match wanted.pointer("/spec/replicas") {
-            None | Some(Value::Null) => 0,
-            Some(value) => value.as_i64().and_then(|number| i32::try_from(number).ok()).ok_or_else(|| {
-                let why =
-                    format!("Scale in version \"v1\" cannot be handled as a Scale: spec.replicas: {value}");
-                if *method == Method::PATCH {
-                    patch::undecodable(&wanted, &why)
-                } else {
-                    Failure::bad_request(why)
-                }
-            })?,
-        };
-        if unset && *method == Method::PATCH && wanted.pointer("/spec/replicas").is_none() {
+        let replicas = scale.spec.as_ref().and_then(|spec| spec.replicas);
+        if unset && *method == Method::PATCH && replicas.is_none() {
             return Err(Failure::bad_request(format!(
                 "the spec replicas field {:?} cannot be empty",
-                paths.spec_replicas
+                paths.spec_replicas_path
             )));
         }
+        let replicas = replicas.unwrap_or_default();
         if ask.info.origin == Origin::Builtin {
-            let mut named = wanted.clone();
-            object::set_meta(&mut named, "name", ask.name().into());
-            let mut causes = metadata::validate(&ask.info, &named, None);
+            object::set_meta(&mut wanted, "name", ask.name().into());
+            let mut causes = metadata::validate(&ask.info, &wanted, None);
             if replicas < 0 {
                 let why = "must be greater than or equal to 0";
                 causes.push(Cause::invalid("spec.replicas", &replicas.into(), why));
@@ -88,51 +72,47 @@ impl State {
             }
         }
         let mut changed = Value::clone(&old);
-        object::put_at(&mut changed, &paths.spec_replicas, replicas.into());
+        object::put_at(&mut changed, &paths.spec_replicas_path, replicas.into());
         for key in ["resourceVersion", "uid"] {
             object::set_meta(&mut changed, key, object::meta(&wanted, key).into());
         }
         let (stored, _) = self.commit(ask, changed, &old, None)?;
-        Ok(Reply::ok(view(&ask.info, &paths, &stored)))
+        Ok(Reply::ok(json!(view(&paths, &stored))))
     }
 }
 
-/// Names may be absent from the body, but must not differ.
-fn check_names(ask: &Ask<'_>, scale: &Value) -> Result<(), Failure> {
-    let (name, namespace) = (object::name(scale), object::namespace(scale));
-    if !name.is_empty() && name != ask.name() {
-        return Err(Failure::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            ask.name()
-        )));
+/// The result of the patch in the body, decoded and as it is.
+fn patched(ask: &Ask<'_>, current: &Value) -> Result<(Scale, Value), Failure> {
+    let mut patched = patch::apply(ask, current)?;
+    if patch::kind(ask)? == PatchKind::Strategic {
+        // As with complete objects, the result is decoded as the type of the original.
+        patched["kind"] = current["kind"].clone();
+        patched["apiVersion"] = current["apiVersion"].clone();
     }
-    if !namespace.is_empty() && namespace != ask.namespace() {
-        return Err(Failure::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    Ok(())
+    let scale = decoded(&patched).map_err(|failure| patch::undecodable(current, &failure.message))?;
+    check_names(ask, &patched)?;
+    Ok((scale, patched))
 }
 
 /// Decodes a Scale. The body may omit apiVersion and kind.
-fn decoded(ask: &Ask<'_>, mut body: Value) -> Result<Value, Failure> {
-    let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (version, kind) = (text("apiVersion"), text("kind"));
-    if matches!(version, "" | "autoscaling/v1") && matches!(kind, "" | "Scale") {
-        metadata::tidy(&ask.info, &mut body)?;
-        return Ok(body);
+fn decoded(body: &Value) -> Result<Scale, Failure> {
+    Scale::deserialize(body).map_err(|error| {
+        Failure::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {error}"))
+    })
+}
+
+/// Names may be absent from the body, but must not differ.
+fn check_names(ask: &Ask<'_>, body: &Value) -> Result<(), Failure> {
+    if !object::name(body).is_empty() {
+        metadata::check_name(ask, body)?;
     }
-    let short = version.rsplit('/').next().unwrap_or_default();
-    Err(Failure::bad_request(format!(
-        "{kind} in version \"{short}\" cannot be handled as a Scale: converting ({version}.{kind}) to \
-         (v1.Scale): unknown conversion"
-    )))
+    metadata::check_namespace(ask, body)
 }
 
 /// Validates the fields that the scale subresource of a custom resource reads.
 pub(super) fn check(info: &ResourceInfo, object: &Value) -> Vec<Cause> {
     let Some(paths) = &info.scale else { return Vec::new() };
-    [&paths.spec_replicas, &paths.status_replicas]
+    [&paths.spec_replicas_path, &paths.status_replicas_path]
         .into_iter()
         .filter_map(|path| {
             let value = object::at(object, path)?;
@@ -142,31 +122,28 @@ pub(super) fn check(info: &ResourceInfo, object: &Value) -> Vec<Cause> {
         .collect()
 }
 
-pub(super) fn view(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> Value {
-    let number = |path: &str| object::at(object, path).and_then(Value::as_i64).unwrap_or_default();
-    let selector = match &paths.label_selector {
-        Some(path) => object::at(object, path).and_then(Value::as_str).unwrap_or_default().to_owned(),
-        None => object.pointer("/spec/selector").map(selector_text).unwrap_or_default(),
+fn view(paths: &CustomResourceSubresourceScale, object: &Value) -> Scale {
+    let number = |path: &str| {
+        let number = object::at(object, path).and_then(Value::as_i64).unwrap_or_default();
+        i32::try_from(number).unwrap_or(i32::MAX)
     };
-    let mut meta = json!({});
-    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-        meta[key] = object::meta(object, key).into();
-    }
-    let mut scale = json!({
-        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": meta,
-        "spec": {},
-        "status": {"replicas": number(&paths.status_replicas)},
-    });
-    let wanted = number(&paths.spec_replicas);
-    if wanted != 0 {
-        // The API server omits zero in the spec, but not in the status.
-        scale["spec"]["replicas"] = wanted.into();
-    }
-    if !selector.is_empty() {
-        scale["status"]["selector"] = selector.into();
-    }
-    if !info.namespaced {
-        object::set_meta(&mut scale, "namespace", Value::Null);
-    }
-    scale
+    let selector = match paths.label_selector_path.as_deref() {
+        None | Some("") => label_selector(&object["spec"]["selector"]).map(|selector| selector.to_string()),
+        Some(path) => object::at(object, path).and_then(Value::as_str).map(str::to_owned),
+    };
+    let mut metadata = ObjectMeta::deserialize(&object["metadata"]).unwrap_or_default();
+    metadata = ObjectMeta {
+        name: metadata.name,
+        namespace: metadata.namespace,
+        uid: metadata.uid,
+        resource_version: metadata.resource_version,
+        creation_timestamp: metadata.creation_timestamp,
+        ..ObjectMeta::default()
+    };
+    // The API server omits zero in the spec, but not in the status.
+    let spec =
+        ScaleSpec { replicas: Some(number(&paths.spec_replicas_path)).filter(|replicas| *replicas != 0) };
+    let selector = selector.filter(|selector| !selector.is_empty());
+    let status = ScaleStatus { replicas: number(&paths.status_replicas_path), selector };
+    Scale { metadata, spec: Some(spec), status: Some(status) }
 }

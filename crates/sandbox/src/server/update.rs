@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::body::{decode_kind, require_json};
 use super::crd::is_crd;
-use super::create::admit;
+use super::create::{admit, decode_body};
 use super::{Answer, Ask, Reply, State, metadata};
 use crate::object;
 use crate::render;
@@ -16,17 +15,8 @@ use crate::status::Failure;
 
 impl State {
     pub(super) fn update(&mut self, ask: &Ask<'_>, sub: Option<&str>) -> Answer {
-        require_json(ask)?;
-        let mut body = ask.call.json()?;
-        metadata::decode(ask, &mut body)?;
-        decode_kind(ask, &body)?;
-        if object::name(&body) != ask.name() {
-            return Err(Failure::bad_request(format!(
-                "the name of the object ({}) does not match the name on the URL ({})",
-                object::name(&body),
-                ask.name()
-            )));
-        }
+        let body = decode_body(ask)?;
+        metadata::check_name(ask, &body)?;
         let found = self.store.get(&ask.resource(), &ask.key()).map(Arc::clone);
         let uid = object::uid(&body);
         let found_uid = found.as_deref().map(object::uid).unwrap_or_default();
@@ -70,7 +60,11 @@ impl State {
             )));
         }
         if !version.is_empty() && version != object::resource_version(old) {
-            return Err(Failure::modified(info, ask.name()));
+            return Err(Failure::conflict(
+                info,
+                ask.name(),
+                "the object has been modified; please apply your changes to the latest version and try again",
+            ));
         }
         if sub == Some("status") && info.is_builtin("", "Pod") {
             // The deletion timestamp in a status update is ignored, even if it is invalid.
@@ -102,22 +96,20 @@ impl State {
         if finished(&object) {
             // Watches get the last stored state of the object; the client gets what it sent.
             self.store.remove(&ask.resource(), &ask.key(), old);
-            self.after_removal(info, &object);
+            self.forget_crd(info, &object);
             return Ok((Arc::new(object), warnings));
         }
         let stored = self.store.put(&ask.resource(), &ask.key(), object);
-        self.after_change(info, &stored);
+        self.serve_crd(info, &stored);
         Ok((stored, warnings))
     }
 }
 
 /// Whether a terminating object has no remaining finalizers and no grace period.
 pub(super) fn finished(object: &Value) -> bool {
-    let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
-    let held = object
-        .pointer("/spec/finalizers")
-        .and_then(Value::as_array)
-        .is_some_and(|list| !list.is_empty() && object.get("kind").is_some_and(|kind| kind == "Namespace"));
+    let grace = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
+    let held = object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
+        && object["kind"] == "Namespace";
     object::terminating(object) && grace.unwrap_or(0) == 0 && object::finalizers(object).is_empty() && !held
 }
 
@@ -151,9 +143,5 @@ fn compose(info: &ResourceInfo, object: &mut Value, old: &Value, sub: Option<&st
         "Pod" => "ownerReferences",
         _ => return,
     };
-    object::set_meta(object, kept, meta_of(old, kept));
-}
-
-fn meta_of(object: &Value, key: &str) -> Value {
-    object.pointer(&format!("/metadata/{key}")).cloned().unwrap_or_default()
+    object::set_meta(object, kept, old["metadata"][kept].clone());
 }

@@ -204,7 +204,7 @@ impl Watch {
 
     fn push(&mut self, kind: &str, stored: &Value) {
         let mut object = render::one(&self.info, stored, self.form, self.server.clock.now());
-        if let Form::Table(_) = self.form {
+        if let Form::Table = self.form {
             if self.columns_sent {
                 object["columnDefinitions"] = Value::Null;
             }
@@ -217,7 +217,7 @@ impl Watch {
         let meta = json!({"resourceVersion": self.cursor.to_string(), "creationTimestamp": null});
         let mut object = json!({"metadata": meta});
         render::stamp(&self.info, &mut object);
-        if let Form::Table(_) = self.form {
+        if let Form::Table = self.form {
             object = json!({
                 "kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": null, "rows": [],
                 "metadata": {"resourceVersion": self.cursor.to_string()},

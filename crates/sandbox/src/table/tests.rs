@@ -2,20 +2,16 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::resource::{self, builtins};
+use crate::resource::{builtin as info, builtins};
 
 const NOW: &str = "2024-01-01T01:00:00Z";
-
-fn info(kind: &str) -> ResourceInfo {
-    builtins().into_iter().find(|info| info.kind == kind).unwrap()
-}
 
 /// The cells by the names of their columns.
 fn row(info: &ResourceInfo, object: &Value) -> Value {
     let now: Timestamp = NOW.parse().unwrap();
     let version = json!({"resourceVersion": "7"});
-    let table = table(info, std::slice::from_ref(object), &version, now, IncludeObject::Metadata);
-    assert_eq!(table["rows"][0]["object"]["metadata"], object["metadata"]);
+    let table = table(info, std::slice::from_ref(object), &version, now);
+    assert_eq!(table["rows"][0]["object"], *object);
     assert_eq!(table["metadata"]["resourceVersion"], "7");
     let names = table["columnDefinitions"].as_array().unwrap().iter();
     let cells = table["rows"][0]["cells"].as_array().unwrap();
@@ -84,11 +80,11 @@ fn custom_columns_follow_their_paths_and_types() {
         ("string", r".metadata.annotations.a\.b/c", json!("dotted")),
         ("date", ".metadata.creationTimestamp", json!("5h")),
     ];
-    let own = |(type_, path, _): &(&str, &str, Value)| resource::Column {
+    let own = |(type_, path, _): &(&str, &str, Value)| CustomResourceColumnDefinition {
         name: (*path).to_owned(),
         type_: (*type_).to_owned(),
         json_path: (*path).to_owned(),
-        ..resource::Column::default()
+        ..CustomResourceColumnDefinition::default()
     };
     custom.columns = columns.iter().map(own).collect();
     let shown = row(&custom, &object);

@@ -1,11 +1,16 @@
 //! Shared helpers of the tests: a sandbox with a simulated clock, and a small custom resource.
 
+use std::fmt::Debug;
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
-use kube::{Api, Client};
+use kube::{Api, Client, Resource, ResourceExt};
 use ordereddeployment_sandbox::{Clock, Config, Sandbox};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// A sandbox with tokio's clock.
@@ -25,7 +30,35 @@ pub(crate) fn pods(client: &Client) -> Api<Pod> {
 }
 
 pub(crate) fn pod(name: &str) -> Pod {
-    serde_json::from_value(pod_value(name, json!({}))).unwrap()
+    pod_with(name, json!({}))
+}
+
+/// A pod changed by a merge patch.
+pub(crate) fn pod_with(name: &str, patch: Value) -> Pod {
+    let mut pod = pod_value(name, json!({}));
+    json_patch::merge(&mut pod, &patch);
+    serde_json::from_value(pod).unwrap()
+}
+
+pub(crate) async fn create<K>(api: &Api<K>, object: &K) -> K
+where
+    K: Clone + Debug + DeserializeOwned + Serialize,
+{
+    api.create(&PostParams::default(), object).await.unwrap()
+}
+
+/// Changes an object by a merge patch.
+pub(crate) async fn merge<K: Clone + Debug + DeserializeOwned>(api: &Api<K>, name: &str, patch: Value) -> K {
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap()
+}
+
+pub(crate) async fn seconds(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+/// The names of all objects.
+pub(crate) async fn names<K: Clone + Debug + DeserializeOwned + Resource>(api: &Api<K>) -> Vec<String> {
+    api.list(&ListParams::default()).await.unwrap().iter().map(ResourceExt::name_any).collect()
 }
 
 pub(crate) fn pod_value(name: &str, labels: Value) -> Value {
@@ -37,10 +70,6 @@ pub(crate) fn pod_value(name: &str, labels: Value) -> Value {
 }
 
 /// The definition of `Gadget`: status, scale, columns and a rule.
-pub(crate) fn gadget_definition() -> CustomResourceDefinition {
-    serde_json::from_value(gadget_definition_value()).unwrap()
-}
-
 pub(crate) fn gadget_definition_value() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -103,8 +132,8 @@ pub(crate) fn gadgets(client: &Client) -> Api<DynamicObject> {
 }
 
 pub(crate) async fn define_gadgets(client: &Client) {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    api.create(&PostParams::default(), &gadget_definition()).await.unwrap();
+    let definition: CustomResourceDefinition = serde_json::from_value(gadget_definition_value()).unwrap();
+    create(&Api::all(client.clone()), &definition).await;
 }
 
 pub(crate) fn gadget(name: &str, spec: Value) -> DynamicObject {

@@ -5,36 +5,34 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{
-    DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
-};
+use kube::api::{DeleteParams, DynamicObject, ListParams, WatchEvent, WatchParams};
 use kube::{Api, Client, ResourceExt};
 use ordereddeployment_sandbox::{Collector, Record, Sandbox};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::{
-    define_gadgets, gadget, gadget_definition, gadget_resource, gadgets, pod_value, pods, refusal, sandbox,
-    sandbox_with,
+    create, define_gadgets, gadget, gadget_resource, gadgets, merge, names, pod_with, pods, refusal, sandbox,
+    sandbox_with, seconds,
 };
 
-async fn wait_for_agents() {
-    tokio::time::sleep(Duration::from_secs(5)).await;
+/// The reference to a Gadget.
+fn owned_by(name: &str, uid: Option<String>) -> Value {
+    json!({"apiVersion": "test.example/v1", "kind": "Gadget", "name": name, "uid": uid,
+        "controller": true, "blockOwnerDeletion": true})
 }
 
-/// Creates a Gadget that owns two pods.
+fn owned_pod(name: &str, owners: &[Value]) -> Pod {
+    pod_with(name, json!({"metadata": {"ownerReferences": owners}}))
+}
+
+/// Creates a Gadget that owns the pods `a` and `b`.
 async fn family(client: &Client) -> DynamicObject {
     define_gadgets(client).await;
-    let owner = gadgets(client).create(&PostParams::default(), &gadget("g", json!({}))).await.unwrap();
+    let owner = create(&gadgets(client), &gadget("g", json!({}))).await;
     for name in ["a", "b"] {
-        let mut child = pod_value(name, json!({}));
-        child["metadata"]["ownerReferences"] = json!([{
-            "apiVersion": "test.example/v1", "kind": "Gadget", "name": "g", "uid": owner.uid(),
-            "controller": true, "blockOwnerDeletion": true,
-        }]);
-        let child: Pod = serde_json::from_value(child).unwrap();
-        pods(client).create(&PostParams::default(), &child).await.unwrap();
+        create(&pods(client), &owned_pod(name, &[owned_by("g", owner.uid())])).await;
     }
-    wait_for_agents().await;
+    seconds(5).await;
     owner
 }
 
@@ -54,34 +52,26 @@ async fn finalizers_seen(client: &Client, name: &str) -> Vec<Vec<String>> {
 async fn foreground_deletion_is_recursive_and_waits_only_for_blocking_dependents() {
     let sandbox = sandbox_with(|config| config.nodes.clear()).await;
     let client = sandbox.client().unwrap();
+    let pods = pods(&client);
     define_gadgets(&client).await;
-    let owner = gadgets(&client).create(&PostParams::default(), &gadget("g", json!({}))).await.unwrap();
-    let child_of = async |name: &str, of: (&str, &str, &str, Option<String>), blocks: bool| {
-        let mut child = pod_value(name, json!({}));
-        let (version, kind, owner, uid) = of;
-        child["metadata"]["ownerReferences"] = json!([{
-            "apiVersion": version, "kind": kind, "name": owner, "uid": uid, "blockOwnerDeletion": blocks,
-        }]);
-        // A pod that stays terminating until the test removes its finalizer.
-        if name == "leaf" {
-            child["metadata"]["finalizers"] = json!(["test.example/hold"]);
-        }
-        let child: Pod = serde_json::from_value(child).unwrap();
-        pods(&client).create(&PostParams::default(), &child).await.unwrap()
-    };
-    let of_gadget = ("test.example/v1", "Gadget", "g", owner.uid());
-    let middle = child_of("middle", of_gadget.clone(), true).await;
-    child_of("leaf", ("v1", "Pod", "middle", middle.uid()), true).await;
-    child_of("free", of_gadget, false).await;
+    let owner = create(&gadgets(&client), &gadget("g", json!({}))).await;
+    let mut of_gadget = owned_by("g", owner.uid());
+    let middle = create(&pods, &owned_pod("middle", &[of_gadget.clone()])).await;
+    let of_middle = json!({"apiVersion": "v1", "kind": "Pod", "name": "middle", "uid": middle.uid(),
+        "blockOwnerDeletion": true});
+    let mut leaf = owned_pod("leaf", &[of_middle]);
+    // The pod stays terminating until the test removes its finalizer.
+    leaf.metadata.finalizers = Some(vec!["test.example/hold".to_owned()]);
+    create(&pods, &leaf).await;
+    of_gadget["blockOwnerDeletion"] = false.into();
+    create(&pods, &owned_pod("free", &[of_gadget])).await;
     gadgets(&client).delete("g", &DeleteParams::foreground()).await.unwrap();
-    wait_for_agents().await;
+    seconds(5).await;
     assert_eq!(gadgets(&client).get("g").await.unwrap().finalizers(), ["foregroundDeletion"]);
-    assert_eq!(pods(&client).get("middle").await.unwrap().finalizers(), ["foregroundDeletion"]);
-    assert_eq!(pods(&client).get("leaf").await.unwrap().finalizers(), ["test.example/hold"]);
-    assert_eq!(refusal(pods(&client).get("free").await).code, 404);
-    let none = json!({"metadata": {"finalizers": null}});
-    pods(&client).patch("leaf", &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
-    wait_for_agents().await;
+    assert_eq!(pods.get("middle").await.unwrap().finalizers(), ["foregroundDeletion"]);
+    assert_eq!(names(&pods).await, ["leaf", "middle"]);
+    merge(&pods, "leaf", json!({"metadata": {"finalizers": null}})).await;
+    seconds(5).await;
     assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
     assert_eq!(finalizers_seen(&client, "free").await, [Vec::<String>::new(), Vec::new()], "marked, gone");
 }
@@ -93,11 +83,11 @@ async fn the_objects_of_a_deleted_crd_are_deleted() {
     family(&client).await;
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     definitions.delete("gadgets.test.example", &DeleteParams::default()).await.unwrap();
-    wait_for_agents().await;
+    seconds(5).await;
     assert_eq!(refusal(definitions.get("gadgets.test.example").await).code, 404);
     assert_eq!(refusal(gadgets(&client).list(&ListParams::default()).await).code, 404);
-    assert!(pods(&client).list(&ListParams::default()).await.unwrap().items.is_empty());
-    definitions.create(&PostParams::default(), &gadget_definition()).await.unwrap();
+    assert!(names(&pods(&client)).await.is_empty());
+    define_gadgets(&client).await;
     assert!(gadgets(&client).list(&ListParams::default()).await.unwrap().items.is_empty());
 }
 
@@ -111,12 +101,10 @@ fn writes(sandbox: &Sandbox) -> Vec<Record> {
 }
 
 fn requests(writes: &[Record]) -> Vec<String> {
+    let name = |write: &Record| write.name.clone().unwrap_or_default();
     writes
         .iter()
-        .map(|write| {
-            let name = write.name.as_deref().unwrap_or_default();
-            format!("{} {}/{name} {}", write.verb, write.plural, write.code)
-        })
+        .map(|write| format!("{} {}/{} {}", write.verb, write.plural, name(write), write.code))
         .collect()
 }
 
@@ -124,44 +112,37 @@ fn paced(seconds: u64) -> Collector {
     Collector { pace: Duration::from_secs(seconds), ..Collector::default() }
 }
 
+/// A controller must avoid what happens to `b`: the garbage collector does not check again the dependents
+/// that it has released.
 #[tokio::test(start_paused = true)]
 async fn dependents_are_released_one_by_one_and_the_owner_last() {
-    let sandbox = sandbox_with(|config| config.collector = paced(10)).await;
-    let client = sandbox.client().unwrap();
-    family(&client).await;
-    gadgets(&client).delete("g", &DeleteParams::orphan()).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(15)).await;
-    let owned = pods(&client).list(&ListParams::default()).await.unwrap();
-    assert_eq!(owned.items.iter().filter(|pod| pod.owner_references().is_empty()).count(), 2);
-    assert_eq!(gadgets(&client).get("g").await.unwrap().finalizers(), ["orphan"]);
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
-    let writes = writes(&sandbox);
-    let mut pods = requests(&writes[..2]);
-    pods.sort();
-    assert_eq!(pods, ["patch pods/a 200", "patch pods/b 200"]);
-    assert_eq!(requests(&writes[2..]), ["patch gadgets/g 200"]);
-    let pauses = writes.windows(2).map(|two| two[1].at.duration_since(two[0].at).as_secs());
-    assert_eq!(pauses.collect::<Vec<_>>(), [10, 10]);
-}
-
-/// An error that a controller must avoid: the garbage collector does not check again the dependents that it
-/// has released.
-#[tokio::test(start_paused = true)]
-async fn a_released_dependent_that_its_terminating_owner_adopts_again_is_deleted() {
-    let sandbox = sandbox_with(|config| config.collector = paced(10)).await;
-    let client = sandbox.client().unwrap();
-    let owner = family(&client).await;
-    gadgets(&client).delete("g", &DeleteParams::orphan()).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(15)).await;
-    let again = json!({"metadata": {"ownerReferences": [{
-        "apiVersion": "test.example/v1", "kind": "Gadget", "name": "g", "uid": owner.uid(),
-        "controller": true,
-    }]}});
-    pods(&client).patch("b", &PatchParams::default(), &Patch::Merge(again)).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    let left = pods(&client).list(&ListParams::default()).await.unwrap().items;
-    assert_eq!(left.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["a"]);
+    for adopted_again in [false, true] {
+        let sandbox = sandbox_with(|config| config.collector = paced(10)).await;
+        let client = sandbox.client().unwrap();
+        let pods = pods(&client);
+        let owner = family(&client).await;
+        gadgets(&client).delete("g", &DeleteParams::orphan()).await.unwrap();
+        seconds(15).await;
+        let released = pods.list(&ListParams::default()).await.unwrap();
+        assert!(released.iter().all(|pod| pod.owner_references().is_empty()));
+        assert_eq!(gadgets(&client).get("g").await.unwrap().finalizers(), ["orphan"]);
+        if adopted_again {
+            let again = json!({"metadata": {"ownerReferences": [owned_by("g", owner.uid())]}});
+            merge(&pods, "b", again).await;
+            seconds(60).await;
+            assert_eq!(names(&pods).await, ["a"]);
+            continue;
+        }
+        seconds(10).await;
+        assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
+        let writes = writes(&sandbox);
+        let mut first = requests(&writes[..2]);
+        first.sort();
+        assert_eq!(first, ["patch pods/a 200", "patch pods/b 200"]);
+        assert_eq!(requests(&writes[2..]), ["patch gadgets/g 200"]);
+        let pauses = writes.windows(2).map(|two| two[1].at.duration_since(two[0].at).as_secs());
+        assert_eq!(pauses.collect::<Vec<_>>(), [10, 10]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,100 +152,72 @@ async fn a_frozen_collector_does_nothing() {
     family(&client).await;
     sandbox.set_collector(Collector { frozen: true, ..Collector::default() });
     gadgets(&client).delete("g", &DeleteParams::background()).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(3600)).await;
-    assert_eq!(pods(&client).list(&ListParams::default()).await.unwrap().items.len(), 2);
+    seconds(3600).await;
+    assert_eq!(names(&pods(&client)).await.len(), 2);
     assert!(writes(&sandbox).is_empty());
     sandbox.set_collector(Collector::default());
-    wait_for_agents().await;
-    assert!(pods(&client).list(&ListParams::default()).await.unwrap().items.is_empty());
+    seconds(5).await;
+    assert!(names(&pods(&client)).await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lagging_collector_retries_writes_after_a_conflict() {
     let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    define_gadgets(&client).await;
-    let owner = gadgets(&client).create(&PostParams::default(), &gadget("g", json!({}))).await.unwrap();
-    let mut child = gadget("child", json!({}));
-    child.metadata.owner_references = serde_json::from_value(json!([{
-        "apiVersion": "test.example/v1", "kind": "Gadget", "name": "g", "uid": owner.uid(),
-    }]))
-    .unwrap();
-    gadgets(&client).create(&PostParams::default(), &child).await.unwrap();
-    wait_for_agents().await;
+    let gadgets = gadgets(&sandbox.client().unwrap());
+    define_gadgets(&sandbox.client().unwrap()).await;
+    let owner = create(&gadgets, &gadget("g", json!({}))).await;
+    create(&gadgets, &gadget("child", json!({}))).await;
+    let adopted = json!({"metadata": {"ownerReferences": [owned_by("g", owner.uid())]}});
+    merge(&gadgets, "child", adopted).await;
+    seconds(5).await;
     sandbox.set_collector(Collector { lag: Duration::from_secs(10), ..Collector::default() });
-    gadgets(&client).delete("g", &DeleteParams::orphan()).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(9)).await;
-    let seen = json!({"metadata": {"annotations": {"example.com/seen": "yes"}}});
-    gadgets(&client).patch("child", &PatchParams::default(), &Patch::Merge(seen)).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(30)).await;
+    gadgets.delete("g", &DeleteParams::orphan()).await.unwrap();
+    seconds(9).await;
+    merge(&gadgets, "child", json!({"metadata": {"annotations": {"example.com/seen": "yes"}}})).await;
+    seconds(30).await;
     let written = requests(&writes(&sandbox));
     assert_eq!(written.first().map(String::as_str), Some("patch gadgets/child 409"));
     assert_eq!(written[written.len() - 2..], ["patch gadgets/child 200", "patch gadgets/g 200"]);
-    assert!(gadgets(&client).get("child").await.unwrap().owner_references().is_empty());
+    assert!(gadgets.get("child").await.unwrap().owner_references().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_of_an_unknown_kind_keeps_its_dependents() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
-    let mut child = pod_value("a", json!({}));
-    child["metadata"]["ownerReferences"] =
-        json!([{"apiVersion": "test.example/v1", "kind": "Gadget", "name": "g", "uid": "some-uid"}]);
-    let child: Pod = serde_json::from_value(child).unwrap();
-    pods(&client).create(&PostParams::default(), &child).await.unwrap();
-    wait_for_agents().await;
-    assert_eq!(pods(&client).get("a").await.unwrap().name_any(), "a");
+    create(&pods(&client), &owned_pod("a", &[owned_by("g", Some("some-uid".to_owned()))])).await;
+    seconds(5).await;
+    assert_eq!(names(&pods(&client)).await, ["a"]);
     define_gadgets(&client).await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(refusal(pods(&client).get("a").await).code, 404);
+    seconds(60).await;
+    assert!(names(&pods(&client)).await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_must_match_by_name_and_uid() {
+async fn an_owner_must_match_by_name_uid_and_namespace() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let owner = family(&client).await;
     for (pod, name, uid) in
         [("c", "other", owner.uid()), ("d", "g", Some("another-uid".to_owned())), ("e", "g", owner.uid())]
     {
-        let mut child = pod_value(pod, json!({}));
-        child["metadata"]["ownerReferences"] =
-            json!([{"apiVersion": "test.example/v1", "kind": "Gadget", "name": name, "uid": uid}]);
-        let child: Pod = serde_json::from_value(child).unwrap();
-        pods(&client).create(&PostParams::default(), &child).await.unwrap();
+        create(&pods(&client), &owned_pod(pod, &[owned_by(name, uid)])).await;
     }
-    wait_for_agents().await;
-    let left = pods(&client).list(&ListParams::default()).await.unwrap().items;
-    assert_eq!(left.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["a", "b", "e"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_owner_of_another_namespace_is_absent() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    let owner = family(&client).await;
     let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": "other"}})).unwrap();
-    Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+    create(&Api::all(client.clone()), &namespace).await;
     let gadgets = Api::<DynamicObject>::namespaced_with(client.clone(), "other", &gadget_resource());
-    let own = gadgets.create(&PostParams::default(), &gadget("own", json!({}))).await.unwrap();
-    let reference = |name: &str, owner: &DynamicObject| {
-        json!({"apiVersion": "test.example/v1",
-        "kind": "Gadget", "name": name, "uid": owner.uid()})
-    };
-    let foreign = reference("g", &owner);
+    let own = create(&gadgets, &gadget("own", json!({}))).await;
+    let (foreign, own) = (owned_by("g", owner.uid()), owned_by("own", own.uid()));
     let elsewhere: Api<Pod> = Api::namespaced(client.clone(), "other");
-    for (name, owners) in [("a", json!([foreign])), ("kept", json!([foreign, reference("own", &own)]))] {
-        let mut pod = pod_value(name, json!({}));
-        pod["metadata"]["ownerReferences"] = owners;
-        let pod: Pod = serde_json::from_value(pod).unwrap();
-        elsewhere.create(&PostParams::default(), &pod).await.unwrap();
-    }
-    wait_for_agents().await;
-    assert_eq!(refusal(elsewhere.get("a").await).code, 404);
+    create(&elsewhere, &owned_pod("a", std::slice::from_ref(&foreign))).await;
+    let mut both = owned_pod("kept", &[foreign, own]);
+    both.owner_references_mut()[0].controller = None;
+    create(&elsewhere, &both).await;
+    seconds(5).await;
+    assert_eq!(names(&pods(&client)).await, ["a", "b", "e"]);
+    assert_eq!(names(&elsewhere).await, ["kept"]);
     let kept = elsewhere.get("kept").await.unwrap();
     assert_eq!(kept.owner_references().iter().map(|owner| &*owner.name).collect::<Vec<_>>(), ["own"]);
-    assert_eq!(pods(&client).list(&ListParams::default()).await.unwrap().items.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -273,12 +226,11 @@ async fn a_cluster_scoped_dependent_of_a_namespaced_owner_stays() {
     let client = sandbox.client().unwrap();
     let owner = family(&client).await;
     let nodes: Api<Node> = Api::all(client.clone());
-    for (name, uid) in [("of-known", owner.uid().unwrap()), ("of-unknown", "u".to_owned())] {
-        let owners = json!([{"apiVersion": "test.example/v1", "kind": "Gadget", "name": "g", "uid": uid}]);
-        let node = json!({"metadata": {"name": name, "ownerReferences": owners}});
-        nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    for (name, uid) in [("of-known", owner.uid()), ("of-unknown", Some("u".to_owned()))] {
+        let node = json!({"metadata": {"name": name, "ownerReferences": [owned_by("g", uid)]}});
+        create(&nodes, &serde_json::from_value(node).unwrap()).await;
     }
-    wait_for_agents().await;
+    seconds(5).await;
     for name in ["of-known", "of-unknown"] {
         assert_eq!(nodes.get(name).await.unwrap().owner_references().len(), 1);
     }

@@ -43,11 +43,7 @@ impl Cluster {
     }
 
     async fn with_gadgets() -> Self {
-        Self::start().await.define_gadgets().await
-    }
-
-    async fn define_gadgets(self) -> Self {
-        let cluster = self;
+        let cluster = Self::start().await;
         cluster.apply(&gadget_definition_value()).await;
         cluster.ok(&["wait", "--for=condition=Established", "crd/gadgets.test.example"]).await;
         cluster
@@ -141,6 +137,12 @@ async fn a_pod_is_applied_waited_for_and_shown_in_columns() {
     assert_eq!(lines[1][..4], ["a", "1/1", "Running", "0"]);
     let wide = cluster.ok(&["get", "pods", "-o", "wide"]).await;
     assert!(words(&wide)[0].contains(&"NODE") && words(&wide)[1].contains(&"n1"), "{wide}");
+    let pod = squeezed(&cluster.ok(&["describe", "pod", "a"]).await);
+    for part in ["Node: n1/", "Status: Running", "ContainersReady True"] {
+        assert!(pod.contains(part), "{part} is missing in {pod}");
+    }
+    let node = squeezed(&cluster.ok(&["describe", "node", "n1"]).await);
+    assert!(node.contains("node.usage=inference") && node.contains("default a 0 (0%)"), "{node}");
     let nodes = cluster.ok(&["get", "nodes", "-L", "node.usage"]).await;
     assert_eq!(words(&nodes).len(), 7);
     assert!(words(&nodes)[1].contains(&"Ready") && nodes.contains("inference"), "{nodes}");
@@ -149,7 +151,7 @@ async fn a_pod_is_applied_waited_for_and_shown_in_columns() {
 }
 
 #[tokio::test]
-async fn a_custom_resource_shows_its_own_columns_and_is_unchanged_when_applied_twice() {
+async fn a_custom_resource_is_applied_shown_in_its_own_columns_and_scaled() {
     let cluster = Cluster::with_gadgets().await;
     assert_eq!(cluster.apply(&gadget(json!({"colour": "red"}))).await, "gadget.test.example/g created\n");
     assert_eq!(cluster.apply(&gadget(json!({"colour": "red"}))).await, "gadget.test.example/g unchanged\n");
@@ -159,6 +161,14 @@ async fn a_custom_resource_shows_its_own_columns_and_is_unchanged_when_applied_t
     assert_eq!(words(&table)[1][..3], ["g", "1", "blue"]);
     let all = cluster.ok(&["get", "all"]).await;
     assert!(all.contains("gadget.test.example/g"), "{all}");
+    let gadget = squeezed(&cluster.ok(&["describe", "gd", "g"]).await);
+    assert!(gadget.contains("Colour: blue"), "{gadget}");
+
+    assert_eq!(cluster.ok(&["scale", "gd", "g", "--replicas=5"]).await, "gadget.test.example/g scaled\n");
+    cluster.ok(&["scale", "gd", "g", "--replicas=6", "--current-replicas=5"]).await;
+    assert_eq!(cluster.json(&["get", "gd", "g"]).await["spec"]["replicas"], 6);
+    let err = cluster.fails(&["scale", "gd", "g", "--replicas=7", "--current-replicas=5"], "").await;
+    assert!(err.contains("Expected replicas to be 5, was 6"), "{err}");
 }
 
 #[tokio::test]
@@ -208,32 +218,6 @@ async fn get_watch_shows_each_change() {
 }
 
 #[tokio::test]
-async fn describe_shows_pods_nodes_and_custom_resources() {
-    let cluster = Cluster::with_gadgets().await;
-    cluster.ready_pod("a").await;
-    let pod = squeezed(&cluster.ok(&["describe", "pod", "a"]).await);
-    for part in ["Node: n1/", "Status: Running", "ContainersReady True"] {
-        assert!(pod.contains(part), "{part} is missing in {pod}");
-    }
-    let node = squeezed(&cluster.ok(&["describe", "node", "n1"]).await);
-    assert!(node.contains("node.usage=inference") && node.contains("default a 0 (0%)"), "{node}");
-    cluster.apply(&gadget(json!({"colour": "red"}))).await;
-    let gadget = squeezed(&cluster.ok(&["describe", "gd", "g"]).await);
-    assert!(gadget.contains("Colour: red"), "{gadget}");
-}
-
-#[tokio::test]
-async fn scale_writes_replicas_and_checks_current_replicas() {
-    let cluster = Cluster::with_gadgets().await;
-    cluster.apply(&gadget(json!({}))).await;
-    assert_eq!(cluster.ok(&["scale", "gd", "g", "--replicas=5"]).await, "gadget.test.example/g scaled\n");
-    cluster.ok(&["scale", "gd", "g", "--replicas=6", "--current-replicas=5"]).await;
-    assert_eq!(cluster.json(&["get", "gd", "g"]).await["spec"]["replicas"], 6);
-    let err = cluster.fails(&["scale", "gd", "g", "--replicas=7", "--current-replicas=5"], "").await;
-    assert!(err.contains("Expected replicas to be 5, was 6"), "{err}");
-}
-
-#[tokio::test]
 async fn delete_waits_until_the_pod_is_gone() {
     let cluster = Cluster::start().await;
     cluster.ready_pod("a").await;
@@ -261,21 +245,6 @@ async fn explain_knows_the_fields_of_custom_kinds_and_api_resources_all_kinds() 
     assert!(versions.lines().any(|line| line == "test.example/v1"), "{versions}");
     let version = cluster.json(&["version"]).await;
     assert!(version["serverVersion"]["gitVersion"].as_str().unwrap().starts_with("v1."), "{version}");
-}
-
-#[tokio::test]
-async fn cordon_drain_and_evict_work_on_nodes() {
-    let cluster = Cluster::start().await;
-    cluster.ready_pod("a").await;
-    cluster.ok(&["drain", "n1", "--force", "--dry-run=server"]).await;
-    cluster.ok(&["cordon", "n1"]).await;
-    let nodes = cluster.ok(&["get", "node", "n1"]).await;
-    assert!(nodes.contains("Ready,SchedulingDisabled"), "{nodes}");
-    cluster.ok(&["drain", "n1", "--force"]).await;
-    cluster.fails(&["get", "pod", "a"], "").await;
-    cluster.ok(&["uncordon", "n1"]).await;
-    let evictions = cluster.sandbox.requests();
-    assert!(evictions.iter().any(|one| one.subresource.as_deref() == Some("eviction")));
 }
 
 #[tokio::test]

@@ -1,17 +1,17 @@
 //! The life of a pod from creation to removal: scheduler, kubelets, graceful deletion.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
 use kube_runtime::wait::{Condition, await_condition};
 use ordereddeployment_sandbox::{NodeSpec, Sandbox};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::common::{pod, pod_value, pods, refusal, sandbox, sandbox_with};
+use crate::common::{create, merge, pod, pod_with, pods, refusal, sandbox, sandbox_with, seconds};
 
 fn ready(pod: Option<&Pod>) -> bool {
     condition(pod, "Ready") == "True"
@@ -25,14 +25,18 @@ fn condition(pod: Option<&Pod>, kind: &str) -> String {
         .unwrap_or_default()
 }
 
-fn gone(pod: Option<&Pod>) -> bool {
-    pod.is_none()
-}
-
 /// Waits with a timeout: with a paused clock the wait would otherwise never end.
 async fn wait_for(api: &Api<Pod>, name: &str, condition: impl Condition<Pod>) {
     let waiting = await_condition(api.clone(), name, condition);
     tokio::time::timeout(Duration::from_secs(120), waiting).await.unwrap().unwrap();
+}
+
+/// Creates the pod `a`, on the node `n1`.
+async fn with_a_ready_pod(sandbox: &Sandbox) -> Api<Pod> {
+    let api = pods(&sandbox.client().unwrap());
+    create(&api, &pod("a")).await;
+    wait_for(&api, "a", ready).await;
+    api
 }
 
 #[tokio::test(start_paused = true)]
@@ -40,7 +44,7 @@ async fn a_pod_is_assigned_runs_and_becomes_ready_after_the_delay() {
     let sandbox = sandbox().await;
     let api = pods(&sandbox.client().unwrap());
     let start = Instant::now();
-    api.create(&PostParams::default(), &pod("a")).await.unwrap();
+    create(&api, &pod("a")).await;
     wait_for(&api, "a", ready).await;
     assert!(start.elapsed() >= Duration::from_secs(1), "ready after {:?}", start.elapsed());
     let pod = api.get("a").await.unwrap();
@@ -58,28 +62,12 @@ async fn a_pod_is_assigned_runs_and_becomes_ready_after_the_delay() {
 async fn a_broken_image_runs_but_is_never_ready() {
     let sandbox = sandbox().await;
     let api = pods(&sandbox.client().unwrap());
-    let mut broken = pod("a");
-    broken.spec.as_mut().unwrap().containers[0].image = Some("registry/broken:2".into());
-    api.create(&PostParams::default(), &broken).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let containers = json!([{"name": "main", "image": "registry/broken:2"}]);
+    create(&api, &pod_with("a", json!({"spec": {"containers": containers}}))).await;
+    seconds(3600).await;
     let pod = api.get("a").await.unwrap();
     assert_eq!(pod.status.as_ref().unwrap().phase.as_deref(), Some("Running"));
     assert_eq!(condition(Some(&pod), "Ready"), "False");
-}
-
-#[tokio::test(start_paused = true)]
-async fn pods_spread_over_the_schedulable_nodes() {
-    let sandbox = sandbox().await;
-    let api = pods(&sandbox.client().unwrap());
-    for index in 0..12 {
-        api.create(&PostParams::default(), &pod(&format!("p{index}"))).await.unwrap();
-    }
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let mut load: BTreeMap<String, usize> = BTreeMap::new();
-    for pod in api.list(&ListParams::default()).await.unwrap() {
-        *load.entry(pod.spec.unwrap().node_name.unwrap()).or_default() += 1;
-    }
-    assert_eq!(load.into_values().collect::<Vec<_>>(), [2, 2, 2, 2, 2, 2]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,12 +79,9 @@ async fn a_node_selector_and_a_full_pool_leave_a_pod_unschedulable_until_there_i
     .await;
     let api = pods(&sandbox.client().unwrap());
     for name in ["a", "b"] {
-        let mut wanted = pod_value(name, json!({}));
-        wanted["spec"]["nodeSelector"] = json!({"node.usage": "hybrid"});
-        let wanted: Pod = serde_json::from_value(wanted).unwrap();
-        api.create(&PostParams::default(), &wanted).await.unwrap();
+        create(&api, &pod_with(name, json!({"spec": {"nodeSelector": {"node.usage": "hybrid"}}}))).await;
     }
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    seconds(5).await;
     let second = api.get("b").await.unwrap();
     assert_eq!(condition(Some(&second), "PodScheduled"), "False");
     let message = second.status.unwrap().conditions.unwrap()[0].message.clone().unwrap();
@@ -109,15 +94,13 @@ async fn a_node_selector_and_a_full_pool_leave_a_pod_unschedulable_until_there_i
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_terminates_until_its_kubelet_removes_it() {
     let sandbox = sandbox().await;
-    let api = pods(&sandbox.client().unwrap());
-    api.create(&PostParams::default(), &pod("a")).await.unwrap();
-    wait_for(&api, "a", ready).await;
+    let api = with_a_ready_pod(&sandbox).await;
     let start = Instant::now();
     let marked = api.delete("a", &DeleteParams::default()).await.unwrap().left().unwrap();
     assert!(marked.metadata.deletion_timestamp.is_some());
     assert_eq!(marked.metadata.deletion_grace_period_seconds, Some(30));
     assert!(api.get("a").await.is_ok());
-    wait_for(&api, "a", gone).await;
+    wait_for(&api, "a", |pod: Option<&Pod>| pod.is_none()).await;
     assert!(start.elapsed() >= Duration::from_millis(500), "gone after {:?}", start.elapsed());
 }
 
@@ -125,16 +108,12 @@ async fn a_deleted_pod_terminates_until_its_kubelet_removes_it() {
 async fn an_unassigned_pod_and_a_pod_without_grace_period_are_removed_immediately() {
     let sandbox = sandbox_with(|config| config.nodes.truncate(1)).await;
     let api = pods(&sandbox.client().unwrap());
-    let mut nowhere = pod("nowhere");
-    nowhere.spec.as_mut().unwrap().node_selector = Some([("no".to_owned(), "such".to_owned())].into());
-    api.create(&PostParams::default(), &nowhere).await.unwrap();
+    create(&api, &pod_with("nowhere", json!({"spec": {"nodeSelector": {"no": "such"}}}))).await;
     api.delete("nowhere", &DeleteParams::default()).await.unwrap();
     assert_eq!(refusal(api.get("nowhere").await).code, 404);
-    api.create(&PostParams::default(), &pod("a")).await.unwrap();
+    create(&api, &pod("a")).await;
     wait_for(&api, "a", ready).await;
-    api.delete("a", &DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() })
-        .await
-        .unwrap();
+    api.delete("a", &DeleteParams::default().grace_period(0)).await.unwrap();
     assert_eq!(refusal(api.get("a").await).code, 404);
 }
 
@@ -144,10 +123,9 @@ async fn two_runs_with_one_seed_have_the_same_requests() {
     for _ in 0..2 {
         let sandbox = sandbox().await;
         let api = pods(&sandbox.client().unwrap());
-        let (params, all): (PostParams, Vec<Pod>) =
-            (PostParams::default(), (0..20).map(|n| pod(&format!("p{n}"))).collect());
-        futures::future::join_all(all.iter().map(|one| api.create(&params, one))).await;
-        tokio::time::sleep(Duration::from_secs(10)).await;
+        let all: Vec<Pod> = (0..20).map(|n| pod(&format!("p{n}"))).collect();
+        futures::future::join_all(all.iter().map(|one| create(&api, one))).await;
+        seconds(10).await;
         let trace: Vec<String> = sandbox
             .requests()
             .into_iter()
@@ -167,39 +145,30 @@ async fn set_lost(sandbox: &Sandbox, is_lost: bool) {
     let taint = |effect: &&str| json!({"key": "node.kubernetes.io/unreachable", "effect": effect});
     let patch = json!({"spec": {"taints": effects.iter().map(taint).collect::<Vec<_>>()}});
     let nodes: Api<Node> = Api::all(sandbox.client().unwrap());
-    nodes.patch("n1", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    merge(&nodes, "n1", patch).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_lost_node_are_evicted_and_stuck_until_it_is_back() {
     let sandbox = sandbox().await;
-    let api = pods(&sandbox.client().unwrap());
-    api.create(&PostParams::default(), &pod("a")).await.unwrap();
-    wait_for(&api, "a", ready).await;
+    let api = with_a_ready_pod(&sandbox).await;
+    // It stays on a node that is soon back.
     set_lost(&sandbox, true).await;
-    api.create(&PostParams::default(), &pod("b")).await.unwrap();
+    seconds(60).await;
+    set_lost(&sandbox, false).await;
+    seconds(600).await;
+    let found = api.get("a").await.unwrap();
+    assert!(ready(Some(&found)) && found.metadata.deletion_timestamp.is_none());
+    set_lost(&sandbox, true).await;
+    create(&api, &pod("b")).await;
     wait_for(&api, "b", ready).await;
     assert_eq!(api.get("b").await.unwrap().spec.unwrap().node_name.as_deref(), Some("n2"));
 
     // Each pod tolerates the taint for five minutes by default.
-    tokio::time::sleep(Duration::from_secs(290)).await;
+    seconds(290).await;
     assert!(api.get("a").await.unwrap().metadata.deletion_timestamp.is_none());
-    tokio::time::sleep(Duration::from_secs(300)).await;
+    seconds(300).await;
     assert!(api.get("a").await.unwrap().metadata.deletion_timestamp.is_some(), "no client deletes it");
     set_lost(&sandbox, false).await;
-    wait_for(&api, "a", gone).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn pods_of_a_node_that_is_soon_back_stay() {
-    let sandbox = sandbox().await;
-    let api = pods(&sandbox.client().unwrap());
-    api.create(&PostParams::default(), &pod("a")).await.unwrap();
-    wait_for(&api, "a", ready).await;
-    set_lost(&sandbox, true).await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    set_lost(&sandbox, false).await;
-    tokio::time::sleep(Duration::from_secs(600)).await;
-    let found = api.get("a").await.unwrap();
-    assert!(ready(Some(&found)) && found.metadata.deletion_timestamp.is_none());
+    wait_for(&api, "a", |pod: Option<&Pod>| pod.is_none()).await;
 }

@@ -1,32 +1,17 @@
 //! Quotas that reject pods, and taints that evict them.
 
-use std::time::Duration;
-
-use k8s_openapi::api::core::v1::{Node, Pod, ResourceQuota};
+use k8s_openapi::api::core::v1::{Node, ResourceQuota};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::common::{pod_value, pods, refusal, sandbox};
-
-async fn wait_for_agents() {
-    tokio::time::sleep(Duration::from_secs(3)).await;
-}
-
-async fn create(client: &Client, name: &str, more: Value, dry_run: bool) -> Result<Pod, kube::Error> {
-    let mut pod = pod_value(name, json!({"app": "web"}));
-    for (key, value) in more.as_object().unwrap() {
-        pod["spec"][key] = value.clone();
-    }
-    let params = PostParams { dry_run, ..PostParams::default() };
-    pods(client).create(&params, &serde_json::from_value(pod).unwrap()).await
-}
+use crate::common::{create, merge, names, pod, pod_with, pods, refusal, sandbox, seconds};
 
 async fn quota(client: &Client, spec: Value) -> Api<ResourceQuota> {
     let quota = serde_json::from_value(json!({"metadata": {"name": "few"}, "spec": spec})).unwrap();
     let quotas: Api<ResourceQuota> = Api::default_namespaced(client.clone());
-    quotas.create(&PostParams::default(), &quota).await.unwrap();
-    wait_for_agents().await;
+    create(&quotas, &quota).await;
+    seconds(3).await;
     quotas
 }
 
@@ -36,12 +21,13 @@ async fn a_quota_rejects_further_pods_until_one_has_finished() {
     let client = sandbox.client().unwrap();
     let quotas = quota(&client, json!({"hard": {"pods": "2", "cpu": "1"}})).await;
     for name in ["a", "b"] {
-        create(&client, name, json!({}), false).await.unwrap();
+        create(&pods(&client), &pod(name)).await;
     }
     let hard = quotas.get("few").await.unwrap().status.unwrap().hard.unwrap();
     assert_eq!((hard["pods"].0.as_str(), hard["cpu"].0.as_str()), ("2", "1"));
     for dry_run in [true, false] {
-        let refused = refusal(create(&client, "c", json!({}), dry_run).await);
+        let refused =
+            refusal(pods(&client).create(&PostParams { dry_run, ..PostParams::default() }, &pod("c")).await);
         assert_eq!((refused.code, refused.reason.as_str()), (403, "Forbidden"));
         let words =
             "pods \"c\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2";
@@ -49,8 +35,8 @@ async fn a_quota_rejects_further_pods_until_one_has_finished() {
     }
     let failed = json!({"status": {"phase": "Failed"}});
     pods(&client).patch_status("a", &PatchParams::default(), &Patch::Merge(failed)).await.unwrap();
-    create(&client, "c", json!({}), false).await.unwrap();
-    refusal(create(&client, "d", json!({}), false).await);
+    create(&pods(&client), &pod("c")).await;
+    refusal(pods(&client).create(&PostParams::default(), &pod("d")).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,7 +47,7 @@ async fn a_quota_with_scopes_or_for_other_resources_ignores_pods() {
         let sandbox = sandbox().await;
         let client = sandbox.client().unwrap();
         quota(&client, spec).await;
-        create(&client, "a", json!({}), false).await.unwrap();
+        create(&pods(&client), &pod("a")).await;
     }
 }
 
@@ -71,31 +57,25 @@ async fn a_no_execute_taint_evicts_pods_without_a_toleration_or_after_it() {
     let client = sandbox.client().unwrap();
     let nodes: Api<Node> = Api::all(client.clone());
     let on = |tolerations: Value| json!({"nodeName": "n1", "tolerations": tolerations});
-    create(&client, "forever", on(json!([{"operator": "Exists"}])), false).await.unwrap();
+    create(&pods(&client), &pod_with("forever", json!({"spec": on(json!([{"operator": "Exists"}]))}))).await;
     let some_time =
         json!([{"key": "gone", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]);
-    create(&client, "some-time", on(some_time), false).await.unwrap();
-    create(&client, "not-at-all", on(json!([])), false).await.unwrap();
-    create(&client, "elsewhere", json!({"nodeName": "n2"}), false).await.unwrap();
-    wait_for_agents().await;
+    create(&pods(&client), &pod_with("some-time", json!({"spec": on(some_time)}))).await;
+    create(&pods(&client), &pod_with("not-at-all", json!({"spec": on(json!([]))}))).await;
+    create(&pods(&client), &pod_with("elsewhere", json!({"spec": {"nodeName": "n2"}}))).await;
+    seconds(3).await;
     let taint = async |effect: &str| {
         let taints = json!({"spec": {"taints": [{"key": "gone", "effect": effect}]}});
-        nodes.patch("n1", &PatchParams::default(), &Patch::Merge(taints)).await.unwrap();
-        wait_for_agents().await;
+        merge(&nodes, "n1", taints).await;
+        seconds(3).await;
     };
-    let left = async || {
-        let mut names = Vec::new();
-        for name in ["elsewhere", "forever", "not-at-all", "some-time"] {
-            names.extend(pods(&client).get_opt(name).await.unwrap().and_then(|pod| pod.metadata.name));
-        }
-        names
-    };
+    let left = async || names(&pods(&client)).await;
     taint("NoSchedule").await;
     assert_eq!(left().await.len(), 4);
     taint("NoExecute").await;
     assert_eq!(left().await, ["elsewhere", "forever", "some-time"]);
-    tokio::time::sleep(Duration::from_secs(50)).await;
+    seconds(50).await;
     assert_eq!(left().await, ["elsewhere", "forever", "some-time"]);
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    seconds(10).await;
     assert_eq!(left().await, ["elsewhere", "forever"]);
 }

@@ -7,8 +7,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use super::side::{Kind, Side};
-use super::step::{MERGE, Step};
+use super::side::{Kind, MERGE, Side, Step};
 
 /// How long a state must last.
 const SETTLED: u32 = 10;

@@ -9,7 +9,6 @@ mod normal;
 mod random;
 mod script;
 mod side;
-mod step;
 
 use std::time::Duration;
 
@@ -19,8 +18,7 @@ use rand::rngs::StdRng;
 use scenarios::{Server, Setting, TestCluster};
 use serde_json::{Value, json};
 
-use side::{Kind, Side};
-use step::Step;
+use side::{Kind, Side, Step};
 
 /// The number of random sequences, unless `E2E_DIFFERENTIAL_CASES` is set.
 const CASES: u64 = 60;

@@ -4,8 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::side::{Answer, Kind, Side};
-use super::step::Step;
+use super::side::{Kind, Side, Step};
 
 /// Fixed steps with another wording of the error.
 const OTHER_WORDS: [&str; 5] = [
@@ -21,8 +20,8 @@ const OTHER_WORDS: [&str; 5] = [
 ];
 
 /// A response in normalized form.
-pub fn answer(side: &Side, step: &Step, answer: &Answer) -> Value {
-    let (kind, body) = (step.kind, &answer.body);
+pub fn answer(side: &Side, step: &Step, code: u16, body: &Value) -> Value {
+    let kind = step.kind;
     let mut shown = if body["kind"] == "Status" {
         status(kind, body)
     } else if let Some(items) = body["items"].as_array() {
@@ -42,11 +41,11 @@ pub fn answer(side: &Side, step: &Step, answer: &Answer) -> Value {
         metadata.remove("resourceVersion");
     }
     // Only the fixed steps compare messages: versions of Kubernetes word them differently.
-    if answer.code >= 300 && step.has_words && !OTHER_WORDS.contains(&step.label.as_str()) {
+    if code >= 300 && step.has_words && !OTHER_WORDS.contains(&step.label.as_str()) {
         shown["words"] = words(side, body);
     }
     replace_ids(side, &mut shown);
-    json!({"code": answer.code, "body": shown})
+    json!({"code": code, "body": shown})
 }
 
 /// The error without its message.
@@ -106,6 +105,10 @@ pub fn object(side: &Side, kind: Kind, object: &Value) -> Value {
         for time in ["creationTimestamp", "deletionTimestamp"] {
             hide_time(metadata.get_mut(time));
         }
+    }
+    // The sandbox computes no quality of service.
+    if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
+        status.remove("qosClass");
     }
     // The time of the only condition that a server writes by itself, on a binding.
     let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
