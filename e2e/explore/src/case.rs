@@ -1,6 +1,5 @@
 //! The clusters that are explored: the initial state of each, and the faults in it.
 
-use std::fmt;
 use std::sync::Arc;
 
 use ordereddeployment_api::{OrderedDeployment, Template, template_hash};
@@ -186,51 +185,8 @@ impl Setup {
     }
 }
 
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "D = {}, ", self.replicas)?;
-        match self.bounds {
-            Some((surge, unavailable)) => write!(f, "S = {surge}, U = {unavailable}")?,
-            None => write!(f, "Recreate")?,
-        }
-        if let Some(quota) = self.quota {
-            write!(f, ", a quota of {quota} pods")?;
-        }
-        if let Some(broken_template) = self.broken_template {
-            write!(f, ", pods of v{} never ready", broken_template + 1)?;
-        }
-        if !self.points.is_empty() {
-            write!(f, ", points {:?}", self.points)?;
-        }
-        if self.aborts {
-            write!(f, ", aborts")?;
-        }
-        write!(f, ", to v{}, at most {} faults; pods:", self.template + 1, self.max_faults)?;
-        for pod in &self.pods {
-            write!(f, " v{}/{}", pod.template + 1, pod.priority)?;
-            match pod.point {
-                PodPausePoint::None => {}
-                point => write!(f, "/{point:?}")?,
-            }
-            if pod.never_ready {
-                write!(f, "/unready")?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// How much is explored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
-    /// A part, for every check of the repository.
-    Bounded,
-    Full,
-}
-
-/// Every cluster of that depth, the small ones first.
-pub fn cases(depth: Depth) -> Vec<Case> {
-    let full = depth == Depth::Full;
+/// Every cluster, or the part for every check of the repository, the small ones first.
+pub fn cases(full: bool) -> Vec<Case> {
     let mut cases = special();
     cases.extend(declared(full));
     let max_replicas = if full { 5 } else { 3 };

@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
-use case::{Case, Depth, cases};
+use case::{Case, cases};
 use clap::Parser;
 use search::{Finding, Outcome, explore};
 
@@ -63,12 +63,11 @@ struct Total {
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     let start = Instant::now();
-    let depth = if arguments.bounded { Depth::Bounded } else { Depth::Full };
     let (part, parts) = match arguments.part.as_deref() {
         Some(&[part, parts]) => (part.saturating_sub(1), parts.max(1)),
         _ => (0, if arguments.bounded { 17 } else { 1 }),
     };
-    let cases: Vec<(usize, Case)> = cases(depth)
+    let cases: Vec<(usize, Case)> = cases(!arguments.bounded)
         .into_iter()
         .enumerate()
         .filter(|(number, _)| arguments.only.map_or(number % parts == part, |only| only == *number))
@@ -87,7 +86,7 @@ fn main() -> Result<ExitCode> {
         return Err(error);
     }
     for (oracle, (number, finding)) in &total.findings {
-        let case = cases.iter().find(|(other, _)| other == number).map(|(_, case)| case.to_string());
+        let case = cases.iter().find(|(other, _)| other == number).map(|(_, case)| format!("{case:?}"));
         println!(
             "{oracle} finds violations in {} states. The shortest trace is in cluster {number}:",
             finding.count

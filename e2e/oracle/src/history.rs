@@ -193,7 +193,7 @@ impl History {
     /// Looks at what a decision is made on.
     pub fn look(&mut self, snapshot: &Snapshot) {
         let view = View::of(snapshot);
-        if !view.is_valid() || snapshot.deployment.metadata.deletion_timestamp.is_some() {
+        if !view.is_valid || snapshot.deployment.metadata.deletion_timestamp.is_some() {
             return;
         }
         if !to_compare(snapshot).is_empty() {
@@ -644,7 +644,7 @@ impl History {
     pub fn check(&self, snapshot: &Snapshot, decision: &Decision) -> Vec<Violation> {
         let view = View::of(snapshot);
         let is_off = !to_compare(snapshot).is_empty()
-            || !view.is_valid()
+            || !view.is_valid
             || snapshot.deployment.metadata.deletion_timestamp.is_some();
         let (messages, held) = match decision {
             Decision::Act(act) if !is_off => (self.acts(&view, act), self.held(&view, &act.status)),

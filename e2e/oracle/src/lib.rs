@@ -108,7 +108,7 @@ fn check_act(view: &View<'_>, act: &Act) -> Vec<Violation> {
     if view.snapshot.deployment.metadata.deletion_timestamp.is_some() {
         return idle_or("S10", "outdated::deleted_object", "the act changes an object that is being deleted");
     }
-    if !view.is_valid() {
+    if !view.is_valid {
         return idle_or("S3", "deletes::floors", "the act is not idle although the spec is invalid");
     }
     let violations = ALL.iter().flat_map(|(rule, oracle, messages)| {

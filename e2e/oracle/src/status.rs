@@ -125,7 +125,7 @@ pub fn generation(
 /// The counts that an act stores are those of the observed pods.
 #[must_use]
 pub fn counts(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<String> {
-    if !view.is_valid() {
+    if !view.is_valid {
         return None;
     }
     let counts = [
@@ -143,7 +143,7 @@ pub fn counts(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<String
 #[must_use]
 pub fn conditions(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<String> {
     let mut annotations = view.snapshot.deployment.metadata.annotations.iter().flatten();
-    if !view.is_valid() || annotations.any(|(key, _)| key == annotation::HANDING_BACK) {
+    if !view.is_valid || annotations.any(|(key, _)| key == annotation::HANDING_BACK) {
         return None;
     }
     let floor = if view.recreates() { view.desired } else { view.floor };

@@ -11,7 +11,7 @@ use ordereddeployment_api::{
     OrderedDeploymentStatus, PodReplacementPolicy, StrategyType, Template, UnavailablePods, names::condition,
     names::reason, template_hash, validate,
 };
-use ordereddeployment_planner::{FailureKind, Pod, Set, Snapshot, is_of, node_rules, to_compare};
+use ordereddeployment_planner::{Pod, Set, Snapshot, is_of, node_rules, to_compare};
 use ordereddeployment_sorter::Pods;
 
 /// An active pod.
@@ -55,11 +55,11 @@ pub struct View<'a> {
     /// The UIDs of the sets of the spec's template, which are not the current ones in an abort.
     of_spec: BTreeSet<&'a str>,
     /// Whether the rollout is aborted.
-    pub(crate) aborts: bool,
-    is_valid: bool,
+    pub aborts: bool,
+    /// Whether the spec is valid. Pods of an invalid spec are not counted.
+    pub(crate) is_valid: bool,
     /// Whether the declared points are invalid: then no rollout goes on.
     pub(crate) has_invalid_points: bool,
-    is_uncompared: bool,
 }
 
 /// A length as a signed number.
@@ -116,7 +116,6 @@ impl<'a> View<'a> {
         let (of_points, others): (Vec<_>, Vec<_>) =
             validate(spec).into_iter().partition(ordereddeployment_api::Violation::is_of_points);
         let (is_valid, has_invalid_points) = (others.is_empty(), !of_points.is_empty());
-        let is_uncompared = !uncompared.is_empty();
         let mut view = Self {
             snapshot,
             status,
@@ -130,7 +129,6 @@ impl<'a> View<'a> {
             aborts,
             is_valid,
             has_invalid_points,
-            is_uncompared,
         };
         view.arrange(&priorities);
         view
@@ -190,12 +188,6 @@ impl<'a> View<'a> {
             && from.is_none_or(|from| Some(from.revision) <= own.served || !is_gone(&from.template_hash))
     }
 
-    /// Whether the rollout is aborted.
-    #[must_use]
-    pub fn is_aborted(&self) -> bool {
-        self.aborts
-    }
-
     /// The template of the pods that are to stay: the spec's, or in an abort that of the revision before.
     #[must_use]
     pub fn template(&self) -> Template {
@@ -225,20 +217,6 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn is_collected(&self, active: &ActivePod<'_>) -> bool {
         self.snapshot.sets.iter().any(|set| set.uid == active.pod.set && set.terminating)
-    }
-
-    /// The set of the last revision that served, besides that of the spec's template: an abort rolls back to
-    /// it.
-    #[must_use]
-    pub fn back(&self) -> Option<&'a Set> {
-        let sets = self.snapshot.sets.iter();
-        let others = sets.clone().filter(|set| !set.terminating && !self.of_spec.contains(&*set.uid));
-        if sets.clone().any(|set| set.served.is_some()) {
-            return others.filter(|set| set.served > Some(0)).max_by_key(|set| (set.served, set.revision));
-        }
-        // Sets that somebody else made.
-        let from = self.status.rollout.as_ref().and_then(|rollout| rollout.from.as_ref())?;
-        others.clone().find(|set| set.hash == from.template_hash)
     }
 
     /// Whether the strategy is Recreate.
@@ -301,27 +279,6 @@ impl<'a> View<'a> {
     pub fn is_overdue(&self) -> bool {
         let progressing = self.status.condition(condition::PROGRESSING);
         progressing.is_some_and(|found| found.reason == reason::PROGRESS_DEADLINE_EXCEEDED)
-    }
-
-    /// Whether creates have been refused, or have waited for a back-off, for ten seconds.
-    #[must_use]
-    pub fn cannot_create(&self) -> bool {
-        let long = |since| self.snapshot.now.duration_since(since) >= SignedDuration::from_secs(10);
-        let refused = self.snapshot.failure.as_ref().filter(|failure| failure.what == FailureKind::Create);
-        let mut failed = self.snapshot.pods.iter().filter_map(|pod| pod.failed.as_ref());
-        refused.is_some_and(|failure| long(failure.since)) || failed.any(|failed| long(failed.seen))
-    }
-
-    /// Whether the spec is valid. Pods of an invalid spec are not counted.
-    #[must_use]
-    pub fn is_valid(&self) -> bool {
-        self.is_valid
-    }
-
-    /// Whether it is unknown if the template is new: then no rollout may go on.
-    #[must_use]
-    pub fn is_uncompared(&self) -> bool {
-        self.is_uncompared
     }
 
     /// How many pods count against the ceiling.

@@ -225,8 +225,9 @@ impl TestCluster {
     }
 }
 
-/// The manifest of `web` for [`TestCluster::apply`].
-fn manifest(version: &str, kind: &str, spec: &Value) -> Value {
+/// The manifest of `web` for [`TestCluster::apply`], of that version and kind.
+#[must_use]
+pub fn manifest(version: &str, kind: &str, spec: &Value) -> Value {
     let mut whole = json!({
         "replicas": 6,
         "selector": {"matchLabels": {"app": "web"}},

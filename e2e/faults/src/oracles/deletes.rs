@@ -1,4 +1,5 @@
-//! S1, S2, S5, S7, S13, S15: the deletes that were sent for a decision, against what the decision was made on.
+//! S1, S2, S5, S7, S13, S15: the deletes that were sent for a decision, against what the decision was made
+//! on.
 //!
 //! `decisions::allowed` checks the decision itself: the order, the floor and the ceiling. What is sent is a
 //! part of it.
@@ -160,11 +161,7 @@ pub(super) fn barrier(history: &History<'_>) -> Vec<Violation> {
 fn has_point_before(history: &History<'_>, view: &View<'_>, write: &Write<'_>) -> bool {
     let Some(uid) = write.precondition("uid").filter(|_| write.is_accepted()) else { return false };
     let Some(pod) = history.at(uid, write.place) else { return false };
-    if view.is_aborted()
-        || view.served_last()
-        || view.status.has_passed(name(write))
-        || controller(pod).is_none()
-    {
+    if view.aborts || view.served_last() || view.status.has_passed(name(write)) || controller(pod).is_none() {
         return false;
     }
     let pod: Option<PodView> = serde_json::from_value(pod.clone()).ok();

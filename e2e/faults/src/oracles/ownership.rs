@@ -1,5 +1,5 @@
-//! S6: every write is to the object itself, its sets and their pods, or adopts an orphan that matches. Nothing
-//! that happens in one namespace has an effect in another one.
+//! S6: every write is to the object itself, its sets and their pods, or adopts an orphan that matches.
+//! Nothing that happens in one namespace has an effect in another one.
 
 use std::collections::BTreeSet;
 

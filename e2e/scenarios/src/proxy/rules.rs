@@ -48,8 +48,8 @@ impl RequestInfo {
         self.verb == verb && self.plural == plural
     }
 
-    /// Whether it is a write that traps and counts include: not of a Lease, which is renewed periodically, and
-    /// not of an Event.
+    /// Whether it is a write that traps and counts include: not of a Lease, which is renewed periodically,
+    /// and not of an Event.
     pub(super) fn counts(&self) -> bool {
         matches!(self.verb, "create" | "update" | "patch" | "delete")
             && !matches!(self.plural.as_str(), "leases" | "events")

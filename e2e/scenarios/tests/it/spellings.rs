@@ -3,7 +3,7 @@
 use kube::ResourceExt;
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::annotation;
-use scenarios::{Setting, TestCluster, side_by_side};
+use scenarios::{Setting, TestCluster, manifest, side_by_side};
 use serde_json::{Value, json};
 
 fn template(container: &Value, pod: &Value) -> Value {
@@ -29,32 +29,21 @@ fn spellings() -> Vec<Value> {
     ]
 }
 
-fn manifest(kind: (&str, &str), template: &Value) -> String {
-    json!({
-        "apiVersion": kind.0, "kind": kind.1, "metadata": {"name": "web"},
-        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template},
-    })
-    .to_string()
+fn ordered(template: &Value) -> String {
+    let spec = json!({"replicas": 3, "template": template});
+    manifest("ordereddeployment.io/v1alpha1", "OrderedDeployment", &spec).to_string()
 }
 
-const ORDERED: (&str, &str) = ("ordereddeployment.io/v1alpha1", "OrderedDeployment");
-
 async fn replace(cluster: &TestCluster, template: &Value) {
-    cluster.kubectl.run_with(&["replace", "-f", "-"], &manifest(ORDERED, template)).await.unwrap();
+    cluster.kubectl.run_with(&["replace", "-f", "-"], &ordered(template)).await.unwrap();
 }
 
 async fn another_spelling_of_a_template_restarts_nothing(cluster: TestCluster) {
     let plain = template(&json!({}), &json!({}));
     cluster.deployed(&json!({"replicas": 3, "template": plain})).await.unwrap();
-    let pods = cluster.uids().await.unwrap();
+    let (pods, plugin) = (cluster.uids().await.unwrap(), cluster.plugin().unwrap());
     for spelled in spellings().iter().chain([&plain]) {
-        let foretold = cluster
-            .plugin()
-            .unwrap()
-            .ok_with(&["plan", "-f", "-"], &manifest(ORDERED, spelled))
-            .await
-            .unwrap()
-            .out;
+        let foretold = plugin.ok_with(&["plan", "-f", "-"], &ordered(spelled)).await.unwrap().out;
         assert!(foretold.contains("no pod would be created or deleted"), "{foretold}");
         replace(&cluster, spelled).await;
         let status = cluster.complete("web", 3).await.unwrap().status.unwrap();
@@ -77,14 +66,13 @@ async fn another_spelling_of_a_template_restarts_nothing(cluster: TestCluster) {
 /// The same spellings for a Deployment.
 #[cfg(feature = "real-servers")]
 async fn a_deployment_restarts_nothing_either(cluster: TestCluster) {
-    const PLAIN: (&str, &str) = ("apps/v1", "Deployment");
     let kubectl = &cluster.kubectl;
-    let first = manifest(PLAIN, &template(&json!({}), &json!({})));
-    kubectl.run_with(&["create", "-f", "-"], &first).await.unwrap();
-    kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
+    let first = template(&json!({}), &json!({}));
+    cluster.apply_plain(&json!({"replicas": 3, "template": first})).await.unwrap();
     let pods = cluster.uids().await.unwrap();
     for spelled in spellings() {
-        kubectl.run_with(&["replace", "-f", "-"], &manifest(PLAIN, &spelled)).await.unwrap();
+        let plain = manifest("apps/v1", "Deployment", &json!({"replicas": 3, "template": spelled}));
+        kubectl.run_with(&["replace", "-f", "-"], &plain.to_string()).await.unwrap();
         kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
         assert_eq!(cluster.uids().await.unwrap(), pods, "{spelled}");
     }

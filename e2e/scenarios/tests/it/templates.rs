@@ -2,7 +2,7 @@
 
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
-use scenarios::{Setting, TestCluster, condition_of, side_by_side};
+use scenarios::{Setting, TestCluster, condition_of, manifest, side_by_side};
 use serde_json::{Value, json};
 
 /// API servers refuse unknown fields from this minor version on, if they are asked to.
@@ -62,18 +62,8 @@ async fn a_refused_template_costs_no_pod_where_an_old_one_must_go_first(cluster:
 async fn an_object_applied_together_with_its_namespace_comes_up(cluster: TestCluster) {
     let name = format!("{}-fresh", cluster.namespace);
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    let object = json!({
-        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
-        "metadata": {"name": "web", "namespace": name},
-        "spec": {
-            "replicas": 3,
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {"containers": [{"name": "web", "image": "web:1"}]},
-            },
-        },
-    });
+    let mut object = manifest("ordereddeployment.io/v1alpha1", "OrderedDeployment", &json!({"replicas": 3}));
+    object["metadata"]["namespace"] = json!(name);
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [namespace, object]});
     // The manifest contains the namespace, which differs from that of the scenario.
     let kubectl = cluster.kubectl.anywhere();
