@@ -1,8 +1,8 @@
 //! One reconciliation of one OrderedDeployment, in rounds: snapshot, decide, apply, record, report.
 //!
 //! [`Reconciler::run`] is the pipeline; the modules below are its steps. The requests of an act run in
-//! parallel and do not change the state in memory: they return effects, and `record` applies them. Live reads
-//! and status writes do.
+//! parallel and return effects, which `record` applies to the state in memory. Live reads and status writes
+//! change it themselves.
 
 pub(crate) mod apply;
 pub(crate) mod claim;

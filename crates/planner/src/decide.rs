@@ -125,7 +125,8 @@ fn pod_changes(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
         Phase::Steady => scaling::steady(inventory),
     };
     if create_failed(inventory) && !changes.deletes.is_empty() {
-        // No pod is deleted after a failed create, but with an exhausted quota only deletes make room.
+        // Creates come before deletes, which a failed create stops. With an exhausted quota only deletes make
+        // room.
         changes.creates.clear();
     }
     changes.sizes = sizes_after(inventory, &changes);

@@ -244,7 +244,7 @@ pub enum Read {
     /// Whether the template equals that of one of these sets, spelled differently: their UIDs, in the order
     /// of the comparison. For [`Snapshot::comparison`]; [`Comparison`](crate::Comparison) makes it.
     Template(Vec<Arc<str>>),
-    /// Whether these sources still exist, then object and pods, live: those of deleted sources are adopted.
+    /// Whether these sources still exist, then object and pods, live: those of deleted ones can be adopted.
     Sources(BTreeSet<Source>),
     /// A dry-run create of a pod of the set with this template hash, for [`Snapshot::dry_run`].
     DryRun {

@@ -77,7 +77,7 @@ pub fn pauses(before: &OrderedDeploymentStatus, after: &OrderedDeploymentStatus)
     (before.hold.is_some() != after.hold.is_some()).then(|| after.hold.is_some())
 }
 
-/// The sets whose pods are known: one that cannot be adopted or released stops its set only.
+/// The sets whose pods are known: a pod that cannot be adopted or released stops only its set.
 fn reconciled<'a>(inventory: &Inventory<'a>) -> impl Iterator<Item = &'a Set> {
     let unclaimed = &inventory.snapshot.unclaimed;
     inventory.usable_sets().filter(|set| !unclaimed.contains(&set.uid))

@@ -202,8 +202,8 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     // Scaling or a lost pod after completion is no rollout, as in a Deployment: the clock does not run.
     let found = status.condition(type_).map(|found| found.reason.as_str());
     let rests = found == Some(reason::NEW_REPLICA_SET_AVAILABLE) && old == 0 && inventory.has_served();
-    let stopped = found.is_none_or(|found| conditions::STOPPED.contains(&found));
-    if (progressed && !rests) || stopped {
+    let begins = found.is_none_or(|found| conditions::STOPPED.contains(&found));
+    if (progressed && !rests) || begins {
         conditions::progressing_again(status, reason::REPLICA_SET_UPDATED, "made progress", now);
     } else if let Some(deadline) = conditions::deadline(status, inventory.spec.progress_deadline_seconds)
         && deadline <= seconds(now)

@@ -57,7 +57,8 @@ pub(crate) fn surplus<'c, 'a>(inventory: &'c Inventory<'a>, budget: &mut Budget)
     all.into_iter().filter(|ranked| budget.take_available(ranked)).take(excess).collect()
 }
 
-/// The pods that a smaller D takes from a rollout, until its sizes are reached. These are stored first.
+/// The pods that a smaller D takes from a rollout, or that its sizes are reached. The sizes to reach are
+/// stored first.
 pub(crate) fn scale_down(state: &State<'_, '_>) -> Result<(PodChanges, Scaling), Box<Decision>> {
     let (inventory, points) = (state.inventory, &state.points);
     let desired = inventory.bounds.desired;

@@ -324,7 +324,7 @@ impl Seen<'_, '_> {
         let hold = inventory.status.hold.as_ref();
         let is_held = hold.is_some_and(|hold| stored.iter().any(|point| point.id == hold.id));
         let points = Points::of(inventory);
-        // A share of the pods that are there, or were, with those of a surge or of a larger number before.
+        // A share of the pods that are there, or were, with those of a surge or of sizes not yet reached.
         let there = narrow(inventory.active());
         let share = match points.lowest().filter(|_| is_held) {
             Some(lowest) => Share { limit: narrow(lowest.limit), replicas: desired },

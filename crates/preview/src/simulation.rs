@@ -135,7 +135,7 @@ impl SimulatedCluster {
         *generation = generation.saturating_add(1);
     }
 
-    /// Stores a status; the times of a decision are in whole seconds, as an API server stores them. Returns
+    /// Stores a status; the times that it has are in whole seconds, as an API server stores them. Returns
     /// whether it differs from the stored one.
     pub fn store(&mut self, status: &OrderedDeploymentStatus) -> bool {
         let differs = self.deployment.status.as_ref() != Some(status);

@@ -176,15 +176,7 @@ impl TestCluster {
     /// Waits until `web` is held with this number of updated and of available pods.
     pub async fn held_with(&self, updated: i32, available: i32) -> Result<OrderedDeployment> {
         let what = format!("held with {updated} updated pods, {available} available");
-        self.until("web", &what, |object| {
-            let status = object.status.clone().unwrap_or_default();
-            status.hold.is_some()
-                && status.observed_generation == object.metadata.generation
-                && status.updated_replicas.unwrap_or_default() == updated
-                && status.available_replicas.unwrap_or_default() == available
-                && status.replicas.unwrap_or_default() == available
-        })
-        .await
+        self.until("web", &what, |object| is_held_with(object, updated, available)).await
     }
 
     /// The pods that the controller has deleted so far, in order. Fails if another client has deleted one.
@@ -241,4 +233,15 @@ pub fn manifest(version: &str, kind: &str, spec: &Value) -> Value {
         whole[key] = value.clone();
     }
     json!({"apiVersion": version, "kind": kind, "metadata": {"name": "web"}, "spec": whole})
+}
+
+/// Whether the object is held with this number of updated and of available pods.
+#[must_use]
+pub fn is_held_with(object: &OrderedDeployment, updated: i32, available: i32) -> bool {
+    let status = object.status.clone().unwrap_or_default();
+    status.hold.is_some()
+        && status.observed_generation == object.metadata.generation
+        && status.updated_replicas.unwrap_or_default() == updated
+        && status.available_replicas.unwrap_or_default() == available
+        && status.replicas.unwrap_or_default() == available
 }

@@ -349,6 +349,16 @@ pub fn condition_of(object: &OrderedDeployment, type_: &str) -> Option<Condition
     status.condition(type_).filter(|_| is_current).cloned()
 }
 
+/// Whether the newest generation of the object is complete with this number of replicas.
+#[must_use]
+pub fn is_complete(object: &OrderedDeployment, replicas: i32) -> bool {
+    let status = object.status.clone().unwrap_or_default();
+    object.spec.replicas == replicas
+        && status.observed_generation == object.metadata.generation
+        && status.available_replicas == Some(replicas)
+        && status.condition(condition::COMPLETE).is_some_and(|found| found.status == ConditionStatus::True)
+}
+
 /// The image of the first container; empty if there is none.
 #[must_use]
 pub fn image_of(pod: &Pod) -> &str {

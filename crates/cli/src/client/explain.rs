@@ -124,8 +124,9 @@ fn of_login(error: &AuthError, exec: Option<&ExecConfig>) -> String {
         | AuthError::MissingCommand
         | AuthError::MalformedTokenExpirationDate(_) => {
             let why = match error {
-                // The error repeats the output, which can have a token.
+                // These errors repeat the output, which can have a token.
                 AuthError::AuthExecParse(_) => "its output is not an ExecCredential".to_owned(),
+                AuthError::MalformedTokenExpirationDate(_) => "its expirationTimestamp is no time".to_owned(),
                 other => one_line(&other.to_string()),
             };
             format!(
@@ -171,17 +172,23 @@ fn of_certificate(why: &str) -> String {
     format!("the certificate of the API server {what}: {why}\nhint: {hint}")
 }
 
-pub(crate) fn escaped_cause(error: &dyn Error) -> String {
+pub(crate) fn escaped_cause(error: &(dyn Error + 'static)) -> String {
     escaped(&root_cause(error)).into_owned()
 }
 
-/// The innermost cause. It can contain control characters.
-pub(crate) fn root_cause(error: &dyn Error) -> String {
+/// The innermost cause. It can contain control characters. That of a login can contain a token, so what
+/// failed is said instead.
+pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
+    loop {
+        if let Some(login) = cause.downcast_ref::<AuthError>() {
+            return first_line(of_login(login, None));
+        }
+        match cause.source() {
+            Some(source) => cause = source,
+            None => return cause.to_string(),
+        }
     }
-    cause.to_string()
 }
 
 /// The first line of an error. Hints, or an excerpt of the document that cannot be parsed, follow it.
@@ -201,7 +208,7 @@ mod tests {
     use ordereddeployment_wire::Family;
     use serde_json::json;
 
-    use super::explained;
+    use super::{AuthError, explain, explained, root_cause};
     use crate::client::{ConnectArgs, timeout};
 
     /// The error of a command with this user and address.
@@ -271,6 +278,31 @@ mod tests {
                 "the login plugin sh returned no credentials: its output is not an ExecCredential\nhint: \
                  update the plugin, or the apiVersion of `exec` in the kubeconfig"
             );
+        }
+    }
+
+    #[test]
+    fn what_a_plugin_prints_is_no_cause() {
+        let out = std::process::Command::new("sh").args(["-c", "echo s3cr3t; exit 3"]).output().unwrap();
+        let failed = AuthError::AuthExecRun { cmd: "sh".to_owned(), out: out.into() };
+        let error = kube::Error::Service(failed.into());
+        assert_eq!(root_cause(&error), "the login plugin failed (exit status: 3)");
+    }
+
+    #[test]
+    fn each_permission_has_the_role_to_ask_for() {
+        for (doing, message, role) in [
+            ("cannot resume web in shop", "", "`ordered-deployment-resumer`"),
+            ("cannot read the nodes", "nodes is forbidden at the cluster scope", "may list nodes"),
+            ("cannot read web in all namespaces", "at the cluster scope", "a ClusterRoleBinding"),
+            ("cannot mark web-1 in shop", "cannot patch resource \"pods\"", "may patch pods"),
+            ("cannot pause web in shop", "cannot patch resource \"x\"", "may patch ordereddeployments"),
+            ("cannot read web in shop", "cannot get resource \"x\"", "may get and list ordereddeployments"),
+        ] {
+            let status = kube::core::Status::failure(message, "Forbidden").with_code(403);
+            let said = explain(kube::Error::Api(status.boxed()), doing).to_string();
+            let hint = said.split("\nhint: ask for ").nth(1).unwrap();
+            assert!(hint.lines().next().unwrap().contains(role), "{said}");
         }
     }
 

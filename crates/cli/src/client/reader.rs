@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use kube_runtime::wait::await_condition;
+use kube_runtime::wait::{self, await_condition};
+use kube_runtime::watcher;
 use ordereddeployment_api::names::label;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_wire::{Family, NodeView, PlainSet};
@@ -33,7 +34,16 @@ impl Connection {
     ) -> Result<OrderedDeployment> {
         let api = Api::namespaced(self.watching.clone(), &self.namespace);
         let found = await_condition(api, name, |found: Option<&OrderedDeployment>| found.is_none_or(&is_so));
-        let found = found.await.with_context(|| format!("cannot watch {name}"))?;
+        let doing = format!("cannot watch {name} in {}", self.namespace);
+        let found = found.await.map_err(|error| match error {
+            wait::Error::ProbeFailed(
+                watcher::Error::InitialListFailed(error)
+                | watcher::Error::WatchStartFailed(error)
+                | watcher::Error::WatchFailed(error),
+            ) => explain(error, &doing),
+            // As text: its causes say the same again.
+            other => anyhow!("{doing}: {other}"),
+        })?;
         found.ok_or_else(|| anyhow!("{name} was deleted"))
     }
 

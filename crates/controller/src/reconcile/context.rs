@@ -80,8 +80,8 @@ impl LiveListers {
 pub(crate) type Writers = (Writer<OrderedDeployment>, Writer<NodeView>);
 
 /// Receives decisions as they are made, before any write: for audits that compare the requests to the API
-/// server with what was known at that time. Every object in a [`Snapshot`] carries its resourceVersion. It
-/// must not block.
+/// server with what was known at that time. Every object in a [`Snapshot`] carries its resourceVersion. The
+/// function must not block.
 pub type DecisionLog = Option<Arc<dyn Fn(&Snapshot, &Decision) + Send + Sync>>;
 
 /// What all reconciliations of one controller share.

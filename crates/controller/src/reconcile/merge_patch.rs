@@ -43,7 +43,13 @@ mod tests {
             ),
             (json!({"a": [1, 2]}), json!({"a": [2]}), Some(json!({"a": [2]}))),
             (json!({"a": {"x": 1}}), json!({"a": 5}), Some(json!({"a": 5}))),
-            (json!({}), json!({"a": {"x": 1}}), Some(json!({"a": {"x": 1}}))),
+            (json!({"a": 5}), json!({"a": {"x": 1}}), Some(json!({"a": {"x": 1}}))),
+            (json!({"a": {"x": 1}}), json!({"a": {}}), Some(json!({"a": {"x": null}}))),
+            (
+                json!({"a": {"b": {"x": 1, "y": 2}, "c": 3}}),
+                json!({"a": {"b": {"x": 2, "y": 2}, "c": 3}}),
+                Some(json!({"a": {"b": {"x": 2}}})),
+            ),
         ];
         for (old, new, expected) in table {
             let mut patched = old.clone();

@@ -48,9 +48,15 @@ fn is_refused(view: &View) -> bool {
 }
 
 /// The evictions requested since then, accepted or not.
+/// The evictions since then. Each pod is read before its eviction.
 fn evictions(cluster: &Cluster, from: usize, accepted: bool) -> Vec<Record> {
-    let mut asked = cluster.asked(from, "create", "pods");
-    asked.retain(|one| one.subresource.as_deref() == Some("eviction") && (one.code < 300) == accepted);
+    let is_eviction = |one: &Record| one.subresource.as_deref() == Some("eviction");
+    let mut asked = cluster.all_asked(from);
+    for (at, eviction) in asked.iter().enumerate().filter(|(_, one)| is_eviction(one)) {
+        let before = asked[..at].iter().rfind(|one| one.plural == "pods" && one.name == eviction.name);
+        assert!(before.is_some_and(|before| before.verb == "get"), "{eviction:?}");
+    }
+    asked.retain(|one| is_eviction(one) && (one.code < 300) == accepted);
     asked
 }
 

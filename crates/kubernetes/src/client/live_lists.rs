@@ -113,11 +113,18 @@ async fn read<K: Resource + Send + Sync>(
             lists.list(&namespace, Some(selector), |item| kept.push(Arc::new(item))).await
         }
         (selectors, kept) => {
+            // Comparing each object with each selector would be quadratic.
+            let mut by_label: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+            for (at, selector) in selectors.iter().enumerate() {
+                let first = selector.match_labels.as_ref().and_then(|labels| labels.first_key_value());
+                by_label.entry(first).or_default().push(at);
+            }
             let share = |item: K| {
                 let item = Arc::new(item);
                 let labels = item.meta().labels.as_ref().unwrap_or(&none);
-                for (_, kept) in selectors.iter().zip(&mut *kept).filter(|(of, _)| of.matches(labels)) {
-                    kept.push(Arc::clone(&item));
+                let found = labels.iter().map(Some).chain([None]).filter_map(|label| by_label.get(&label));
+                for &at in found.flatten().filter(|at| selectors[**at].matches(labels)) {
+                    kept[at].push(Arc::clone(&item));
                 }
             };
             lists.list(&namespace, None, share).await
@@ -159,7 +166,7 @@ mod tests {
     use serde_json::{Value, json};
     use tower::{BoxError, service_fn};
 
-    use super::{LISTS, Lists, SELECTED, Turns, begin, live_lists};
+    use super::{LISTS, Listed, Lists, SELECTED, Turns, begin, live_lists};
     use crate::{Limiter, Limits, RequestError, Requests};
 
     impl Lists<Pod> for Requests {
@@ -280,6 +287,32 @@ mod tests {
             let names: Vec<_> = pods.iter().map(|pod| pod.metadata.name.clone().unwrap()).collect();
             assert_eq!((names, version), (vec![app.to_string()], 7));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_object_gets_what_its_selector_matches() {
+        let selectors = [
+            json!({"matchLabels": {"app": "1"}}),
+            json!({"matchLabels": {"app": "1", "tier": "front"}}),
+            json!({"matchLabels": {"app": "2"}, "matchExpressions": [{"key": "tier",
+                "operator": "DoesNotExist"}]}),
+            json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["1", "2"]}]}),
+            json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["1"]}]}),
+            json!({"matchLabels": {"app": "1"}}),
+        ];
+        let selectors = selectors.map(|selector| serde_json::from_value::<LabelSelector>(selector).unwrap());
+        let requests = server();
+        let (lists, lister) = live_lists::<Pod>();
+        let asks = futures::future::join_all(selectors.iter().map(|selector| lists.list("shop", selector)));
+        let answers = tokio::select! {
+            answers = asks => answers,
+            () = lister.run(&requests) => panic!("it ended before those who ask"),
+        };
+        let names = |(pods, _): Listed<Pod>| {
+            pods.iter().map(|pod| pod.metadata.name.clone().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        let names: Vec<_> = answers.into_iter().map(|answer| names(answer.unwrap())).collect();
+        assert_eq!(names, ["1", "", "2", "1 2", "0 2 3 4 5 6 7 8 9", "1"]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -590,3 +590,20 @@ fn a_revision_without_an_available_pod_ends_no_group_of_nodes() {
     assert_eq!(cluster.resume_all("v1").len(), 1);
     cluster.play("v2 nodes n0 n0 n2 n2, image v3 => held=zones.n0@3 v2=4");
 }
+
+#[test]
+fn a_pause_counts_while_templates_cannot_be_compared() {
+    let mut cluster = rolling(10, 1, 1, "");
+    cluster.play(
+        "compares, image v2, until v2>2 ticking
+         silent, pause, image v3, unseen",
+    );
+    for _ in 0..4 {
+        cluster.play("lose 1 v1, unseen");
+        for _ in 0..10 {
+            cluster.step();
+            cluster.tick(1);
+        }
+    }
+    cluster.play("=> v2=3 v3=0");
+}

@@ -632,3 +632,31 @@ fn set_revision(snapshot: &Snapshot) -> i64 {
     let stored = snapshot.deployment.stored_status().rollout.as_ref().map(|rollout| rollout.revision);
     stored.unwrap_or_else(|| snapshot.sets.iter().map(|set| set.revision).max().unwrap_or(0))
 }
+
+#[test]
+fn an_edited_duration_changes_the_end() {
+    let mut cluster = rollout();
+    let until = |cluster: &Cluster| {
+        let hold = cluster.status().hold.unwrap();
+        hold.until.map(|until| until.0.duration_since(hold.since.0).as_secs())
+    };
+    cluster.play("mark before #0, size v1 9");
+    assert_eq!(until(&cluster), None);
+    cluster.play("mark before #0 for 600");
+    assert_eq!(until(&cluster), Some(600));
+}
+
+#[test]
+fn ranks_count_the_pods_of_all_sets_of_the_owner() {
+    let mut cluster = Cluster::new(2, &rolling());
+    cluster.roll_out("v2");
+    cluster.play("size v2 1");
+    let since = cluster.pods[0].facts.ready_since;
+    for (place, node) in [(0, "n0"), (1, "n1"), (2, "n1")] {
+        let facts = &mut cluster.pods[place].facts;
+        (facts.node, facts.ready_since, facts.created) = (Some(node.into()), since, since);
+    }
+    let on_the_full_node = cluster.pods[1].name.clone();
+    cluster.play("size v1 1");
+    assert_eq!(cluster.deleted.last().unwrap().0, on_the_full_node);
+}

@@ -9,6 +9,13 @@ fn ten() -> Cluster {
     rolling(10, 1, 1, "")
 }
 
+fn timed_before_untimed() -> Cluster {
+    let mut cluster = ten();
+    cluster.play("priorities 0 0 0 0 0 9 8, mark before #6 for 600, mark before #1, image v2 => held");
+    assert!(cluster.status().hold.unwrap().until.is_some());
+    cluster
+}
+
 /// Eight old and two new pods, held.
 fn held() -> Cluster {
     let mut cluster = ten();
@@ -32,6 +39,25 @@ histories! {
             scale 1 => v1=1 v2=0 held
             scale 10 => v1=8 v2=2 held
             resume => v2=10";
+    // Held at a point of ten minutes; another point, without a duration, follows.
+    an_untimed_point_survives_scaling_in_a_timed_hold:
+        timed_before_untimed() =>
+            "scale 2
+            scale 10
+            wait 3600, settle => held=mark v1>0" |
+            "scale 0
+            scale 10
+            wait 3600, settle => held=mark v1>0";
+    scaling_holds_at_no_point_of_a_set_that_is_being_deleted:
+        ten() => "
+            priorities 9 9 9 9 9, mark before #5, image v2 => held=mark
+            priority 20 v2, broken v3, image v3 => free
+            collect v1, scale 8 => free";
+    a_set_that_is_being_deleted_costs_no_pod_of_another_in_a_hold:
+        rolling(8, 2, 2, "") => "
+            priorities 0 0 9 9 9 9 9 9, mark before #0 #1, broken v3, image v2 => held v1=2 v2=6
+            image v3 => v1=2 v2>0
+            pause, collect v2, settle => v1=2";
     replicas_changed_together_with_paused_are_scaled:
         ten() => "pause, scale 5 => active=5" | "pause, scale 14 => active=14";
     a_new_template_while_paused_at_no_replicas_restores_the_revision_that_served:
@@ -203,5 +229,17 @@ fn pods_that_scaling_deletes_from_several_sets_follow_one_order() {
         let gone: Vec<_> =
             cluster.deleted[before..].iter().map(|(name, _)| priority(name).unwrap()).collect();
         assert!(gone.len() > 6 && gone.is_sorted_by(|first, second| first >= second), "{gone:?}");
+    }
+}
+
+#[test]
+fn replicas_changed_together_with_the_end_of_a_hold_or_a_pause_are_scaled_in_proportion_first() {
+    let mut paused = ten();
+    paused.play("broken v2, image v2\n pause => v1=9 v2=2");
+    for (mut cluster, end, pods) in [(held(), "resume", 4), (paused, "unpause", 5)] {
+        let before = cluster.deleted.len();
+        cluster.play(&format!("scale 5, {end}, rest"));
+        let first = cluster.deleted[before..].iter().take(pods).map(|(_, purpose)| *purpose);
+        assert_eq!(first.collect::<Vec<_>>(), vec![Purpose::Scale; pods], "six are left");
     }
 }

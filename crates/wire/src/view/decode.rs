@@ -1,4 +1,5 @@
-//! Reads the fields of a pod or of a node from plain JSON. Nothing else stays in memory.
+//! Reads the fields of a pod or of a node. What is large and not read is skipped. A field with an unexpected
+//! type counts as absent: one object that cannot be decoded would hide all others of its list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,23 +13,65 @@ use serde_json::Value;
 
 use super::{NodeView, PodView};
 
+/// A pod without its containers and volumes.
+#[derive(Deserialize)]
+struct Pod {
+    #[serde(default)]
+    metadata: Option<Metadata>,
+    #[serde(default)]
+    spec: Option<PodSpec>,
+    #[serde(default)]
+    status: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodSpec {
+    node_name: Value,
+    init_containers: Value,
+}
+
+/// Metadata without the fields that managers own.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    name: Value,
+    namespace: Value,
+    uid: Value,
+    resource_version: Value,
+    labels: Value,
+    annotations: Value,
+    creation_timestamp: Value,
+    deletion_timestamp: Value,
+    owner_references: Value,
+    managed_fields: Option<Vec<Written>>,
+}
+
+/// Who wrote last, and when.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Written {
+    manager: Value,
+    subresource: Value,
+    time: Value,
+}
+
 impl<'de> Deserialize<'de> for PodView {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let pod = Value::deserialize(deserializer)?;
-        let (spec, status) = (&pod["spec"], &pod["status"]);
-        let condition = |type_: &str, is: &str| {
-            items(&status["conditions"]).find(|one| one["type"] == type_ && one["status"] == is)
-        };
-        let (ready, unscheduled) = (condition("Ready", "True"), condition("PodScheduled", "False"));
-        let sidecars: BTreeSet<_> = items(&spec["initContainers"])
+        let Pod { metadata, spec, status } = Pod::deserialize(deserializer)?;
+        let (metadata, spec) = (metadata.unwrap_or_default(), spec.unwrap_or_default());
+        let conditions = || items(&status["conditions"]);
+        let ready = conditions().find(|one| one["type"] == "Ready").filter(|one| one["status"] == "True");
+        let unscheduled = conditions().find(|one| one["type"] == "PodScheduled" && one["status"] == "False");
+        let sidecars: BTreeSet<_> = items(&spec.init_containers)
             .filter(|container| container["restartPolicy"] == "Always")
             .filter_map(|container| container["name"].as_str())
             .collect();
         let is_sidecar =
             |status: &&Value| status["name"].as_str().is_some_and(|name| sidecars.contains(name));
         let view = Self {
-            metadata: pod_metadata(&pod["metadata"]),
-            node: spec["nodeName"].as_str().filter(|name| !name.is_empty()).map(Arc::from),
+            metadata: pod_metadata(&metadata),
+            node: spec.node_name.as_str().filter(|name| !name.is_empty()).map(Arc::from),
             phase: text(&status["phase"]),
             ready: ready.is_some(),
             ready_since: ready.and_then(|ready| time(&ready["lastTransitionTime"])),
@@ -37,7 +80,7 @@ impl<'de> Deserialize<'de> for PodView {
             failed: None,
             unscheduled: unscheduled.map(|one| word(&one["message"])),
         };
-        let failed = if view.has_ended() { failed(&pod).map(Box::new) } else { None };
+        let failed = if view.has_ended() { failed(&metadata, &status).map(Box::new) } else { None };
         Ok(Self { failed, ..view })
     }
 }
@@ -45,11 +88,10 @@ impl<'de> Deserialize<'de> for PodView {
 /// The failure of a pod that has ended. One that has succeeded should run, too: restart rules of its
 /// containers can end it (KEP 5307). A kubelet that evicts a pod may write no condition, and one that refuses
 /// it no container status; the API server's own time is the most reliable one, as nodes' clocks differ.
-fn failed(pod: &Value) -> Option<Failed> {
-    let (metadata, status) = (&pod["metadata"], &pod["status"]);
-    let created = time(&metadata["creationTimestamp"])?;
-    let written = items(&metadata["managedFields"]).filter(|entry| wrote_status(entry));
-    let written = written.filter_map(|entry| time(&entry["time"])).max();
+fn failed(metadata: &Metadata, status: &Value) -> Option<Failed> {
+    let created = time(&metadata.creation_timestamp)?;
+    let written = metadata.managed_fields.iter().flatten().filter(|entry| entry.is_status());
+    let written = written.filter_map(|entry| time(&entry.time)).max();
     let changed = items(&status["conditions"]).filter_map(|one| time(&one["lastTransitionTime"]));
     let changed = changed.chain(time(&status["startTime"])).max();
     let at = written.or(changed).unwrap_or(created).max(created);
@@ -60,11 +102,13 @@ fn failed(pod: &Value) -> Option<Failed> {
     Some(Failed { at, seen: at, reason, message: word(&status["message"]) })
 }
 
-/// Whether an entry of `managedFields` tells of a write of the status. Before 1.22, none is named.
-fn wrote_status(entry: &Value) -> bool {
-    match entry["subresource"].as_str() {
-        Some(subresource) => subresource == "status",
-        None => entry["manager"] == "kubelet",
+impl Written {
+    /// Whether it wrote the status. API servers before 1.22 name no subresource.
+    fn is_status(&self) -> bool {
+        match self.subresource.as_str() {
+            Some(subresource) => subresource == "status",
+            None => self.manager == "kubelet",
+        }
     }
 }
 
@@ -86,18 +130,18 @@ impl<'de> Deserialize<'de> for NodeView {
     }
 }
 
-fn pod_metadata(metadata: &Value) -> ObjectMeta {
-    let owners = metadata["ownerReferences"].as_array();
+fn pod_metadata(metadata: &Metadata) -> ObjectMeta {
+    let owners = metadata.owner_references.as_array();
     // The deletionTimestamp says that the object is being deleted, whatever its value.
-    let deleted = metadata["deletionTimestamp"].as_str();
+    let deleted = metadata.deletion_timestamp.as_str();
     ObjectMeta {
-        name: text(&metadata["name"]),
-        namespace: text(&metadata["namespace"]),
-        uid: text(&metadata["uid"]),
-        resource_version: text(&metadata["resourceVersion"]),
-        labels: texts(&metadata["labels"]),
-        annotations: texts(&metadata["annotations"]),
-        creation_timestamp: time(&metadata["creationTimestamp"]).map(Time),
+        name: text(&metadata.name),
+        namespace: text(&metadata.namespace),
+        uid: text(&metadata.uid),
+        resource_version: text(&metadata.resource_version),
+        labels: texts(&metadata.labels),
+        annotations: texts(&metadata.annotations),
+        creation_timestamp: time(&metadata.creation_timestamp).map(Time),
         deletion_timestamp: deleted.map(|text| Time(parse_time(text).unwrap_or(Timestamp::MAX))),
         owner_references: owners.map(|owners| owners.iter().map(owner).collect()),
         ..ObjectMeta::default()

@@ -18,7 +18,8 @@ use crate::commands::convert::remove_ours;
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 const OF_THE_DEPLOYMENT_CONTROLLER: &str = "deployment.kubernetes.io/";
-/// An invalid finalizer. A ReplicaSet with it in its template can adopt pods and cannot create any.
+/// A finalizer that the API server refuses in pods: a ReplicaSet with it in its template adopts pods and
+/// creates none.
 const CLOSED: &str = "ordereddeployment.io/closed/until-all-pods-are-here";
 
 /// The OrderedDeployment that adopts from these; its template is the given one or the Deployment's.

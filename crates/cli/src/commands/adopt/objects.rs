@@ -122,7 +122,8 @@ impl Objects {
         self.pods.iter().filter(move |pod| is_controlled_by(pod, owner))
     }
 
-    /// The autoscalers of that kind, without those that have a controller, which would revert changes.
+    /// The autoscalers of the workload as that kind, without those that have a controller: it would revert
+    /// changes.
     pub(crate) fn autoscalers_of(&self, kind: To) -> impl Iterator<Item = &DynamicObject> {
         let free = self.autoscalers.iter().filter(|one| controller(one).is_none());
         free.filter(move |one| scales(one, "scaleTargetRef", kind, &self.name))

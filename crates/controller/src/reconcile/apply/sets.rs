@@ -40,7 +40,10 @@ impl Reconciler<'_> {
                 ]);
                 let spec = [("replicas", json!(replicas)), ("minReadySeconds", json!(min_ready_seconds))];
                 let version = &entry.object.metadata.resource_version;
-                let metadata = json!({"resourceVersion": version, "annotations": annotations});
+                let mut metadata = json!({"resourceVersion": version});
+                if !annotations.is_empty() {
+                    metadata["annotations"] = annotations.into();
+                }
                 let patch = json!({"metadata": metadata, "spec": without_nulls(spec)});
                 self.update_set(entry, &patch, |_| None).await
             }
