@@ -174,7 +174,8 @@ fn errors_without_a_cluster_have_hints() {
     fixture.write("broken", "clusters: [");
     fixture.write("mine", "apiVersion: v1\nkind: Config\nclusters:\n- name: production\n");
     let cases = "gett|set|status|status deploy/web|status web --until done|status web --timeout=-1s|\
-                 get web api|list -o table|mark|mark web-1|mark web-1 --for 10m|mark od/web --priority 1|plan|\
+                 get web api|list -o table|mark|mark web-1|mark web-1 --for 10m|\
+                 mark od/web --priority 1|plan|\
                  plan -f nowhere.yaml|plan -f broken|get|get --kubeconfig nowhere|get --kubeconfig empty|\
                  get --kubeconfig broken|get Web|order web --replicas -1|resume web --all --hold web-1@2|\
                  sandbox --kubeconfig mine|get --request-timeout soon";

@@ -54,8 +54,8 @@ fn answer(mut stream: &TcpStream, accepted: &Mutex<String>, heads: &Mutex<Vec<St
         let Some(first) = head.first() else { return };
         heads.lock().unwrap().push(head.join("\n"));
         let given = head.iter().find_map(|line| line.strip_prefix("authorization: ")).unwrap_or_default();
-        let version = r#"{"major": "1", "minor": "36", "gitVersion": "v1.36.0", "gitCommit": "", "platform": "",
-            "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": ""}"#;
+        let version = r#"{"major": "1", "minor": "36", "gitVersion": "v1.36.0", "gitCommit": "",
+            "platform": "", "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": ""}"#;
         let answer = if first.starts_with("CONNECT ") {
             "HTTP/1.1 200 X\r\n\r\n".to_owned()
         } else if given == *accepted.lock().unwrap() {

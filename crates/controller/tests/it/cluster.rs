@@ -354,7 +354,8 @@ impl Cluster {
         self.until("all are there", |view| view.is_complete() && view.available() == pods).await
     }
 
-    /// Rolls ten pods out, with priorities 5, 5, 3 and 0s, up to the one of priority 3, which has a pause point.
+    /// Rolls ten pods out, with priorities 5, 5, 3 and 0s, up to the one of priority 3, which
+    /// has a pause point.
     pub async fn paused_at_the_third(&self, pods: &[String]) -> View {
         for (pod, priority) in [(&pods[3], 5), (&pods[8], 5), (&pods[5], 3)] {
             self.prioritise(pod, priority).await;

@@ -85,8 +85,8 @@ async fn a_leader_that_ends_during_a_renewal_releases_the_lease() {
     }
 }
 
-/// How many requests for pods a controller sends in ten minutes of this. It works a minute after, and before if
-/// it can list.
+/// How many requests for pods a controller sends in ten minutes of this. It works a minute after, and
+/// before if it can list.
 async fn asks(lists: bool, fault: impl Fn(&RequestInfo) -> RequestFault + Send + 'static) -> usize {
     let (mut cluster, _) = Cluster::with_pods(2).await;
     cluster.kill();

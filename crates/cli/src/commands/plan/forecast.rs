@@ -173,7 +173,8 @@ async fn others(
     Ok(load)
 }
 
-/// Compares the template with those of the sets by dry runs, as the controller does, but as the user. If dry runs are not possible, `notes` gets the reason.
+/// Compares the template with those of the sets by dry runs, as the controller does, but as the user.
+/// If dry runs are not possible, `notes` gets the reason.
 async fn compare(client: &Client, snapshot: &Snapshot, notes: &mut Vec<String>) -> Result<ComparisonResult> {
     let sets = to_compare(snapshot);
     if sets.is_empty() {
