@@ -25,7 +25,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use client::ConnectArgs;
 pub use exit::Exit;
-use terminal::{escape, help_width, style};
+use terminal::{escape, style};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -171,9 +171,36 @@ fn with_flags(command: clap::Command) -> clap::Command {
     <ConnectArgs as clap::Args>::augment_args(command)
 }
 
+/// The command definition with its examples adapted to a terminal of that width.
+fn fit(command: clap::Command, width: usize) -> clap::Command {
+    let command = match command.get_after_help().map(ToString::to_string) {
+        Some(text) => command.after_help(examples(&text, width)),
+        None => command,
+    };
+    command.mut_subcommands(|inner| fit(inner, width))
+}
+
+/// The text. If one example does not fit with its comment, all comments are put on their own lines.
+fn examples(text: &str, width: usize) -> String {
+    fn parts(line: &str) -> Option<(&str, &str)> {
+        line.strip_prefix("  ")
+            .filter(|line| line.starts_with("kubectl"))
+            .and_then(|line| line.split_once("  "))
+    }
+    let too_long = |line: &str| line.chars().count() > width && parts(line).is_some();
+    if !text.lines().any(too_long) {
+        return text.to_owned();
+    }
+    let lines = text.split('\n').map(|line| match parts(line) {
+        Some((example, explanation)) => format!("  # {}\n  {example}", explanation.trim_start()),
+        None => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let definition = match style::width_of_stdout() {
-        Some(width) => help_width::fit(command(), width),
+        Some(width) => fit(command(), width),
         None => command(),
     };
     let matches = definition.try_get_matches_from(arguments)?;

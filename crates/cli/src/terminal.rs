@@ -1,6 +1,5 @@
 //! Text on a terminal: escapes, colours and tables.
 
 pub(crate) mod escape;
-pub(crate) mod help_width;
 pub(crate) mod style;
 pub(crate) mod table;

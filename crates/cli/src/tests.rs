@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use proptest::prelude::*;
 
-use super::{Cli, command, parse};
+use super::{Cli, command, examples, fit, parse};
 
 fn parsed(line: &str) -> Result<Cli, clap::Error> {
     parse(std::iter::once("kubectl-ordered").chain(line.split_whitespace()).map(Into::into))
@@ -102,20 +102,9 @@ fn a_wrong_kind_is_named() {
 
 #[test]
 fn writing_commands_have_dry_runs_and_reading_ones_formats() {
-    let writes = [
-        "resume web",
-        "abort web",
-        "retry web",
-        "pause web",
-        "unpause web",
-        "undo web",
-        "restart web",
-        "mark p --priority 1",
-        "unmark p",
-        "set image web a=b",
-        "adopt web",
-    ];
-    for command in writes {
+    let writes = "resume web|abort web|retry web|pause web|unpause web|undo web|restart web|\
+                  mark p --priority 1|unmark p|set image web a=b|adopt web";
+    for command in writes.split('|') {
         for mode in ["", "=client", "=server", "=none"] {
             assert!(parsed(&format!("{command} --dry-run{mode}")).is_ok(), "{command} {mode}");
         }
@@ -125,5 +114,28 @@ fn writing_commands_have_dry_runs_and_reading_ones_formats() {
         for format in ["json", "yaml", "name", "wide"] {
             assert!(parsed(&format!("{command} -o {format}")).is_ok(), "{command} {format}");
         }
+    }
+}
+
+const TEXT: &str = "Examples:\n  kubectl ordered get web       one of them\n  kubectl ordered get\n\nMore.";
+
+#[test]
+fn a_comment_is_above_its_example_if_both_do_not_fit() {
+    assert_eq!(examples(TEXT, 43), TEXT);
+    assert_eq!(
+        examples(TEXT, 42),
+        "Examples:\n  # one of them\n  kubectl ordered get web\n  kubectl ordered get\n\nMore."
+    );
+}
+
+#[test]
+fn no_example_of_any_command_is_wrapped_at_eighty_columns() {
+    let mut commands = vec![fit(command(), 80)];
+    while let Some(command) = commands.pop() {
+        let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for line in text.lines().filter(|line| line.starts_with("  kubectl") || line.starts_with("  #")) {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        commands.extend(command.get_subcommands().cloned());
     }
 }

@@ -8,6 +8,5 @@ pub(crate) mod pause_points;
 pub(crate) mod phase;
 pub(crate) mod plain;
 pub(crate) mod pod;
-pub(crate) mod revisions;
 pub(crate) mod state;
 pub(crate) mod tree;

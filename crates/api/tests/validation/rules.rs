@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+use std::collections::BTreeSet;
+
 use ordereddeployment_api::{OrderedDeployment, crds, validate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -48,36 +50,32 @@ fn by_cel(object: &Value) -> Vec<String> {
     let schema = schema_of(DEPLOYMENT);
     let mut object = object.clone();
     set_defaults(&mut object, &schema);
-    let mut messages = broken_rules(&schema, &object, None);
-    messages.sort();
-    messages.dedup();
-    messages
+    each_once(broken_rules(&schema, &object, None))
+}
+
+fn each_once(messages: Vec<String>) -> Vec<String> {
+    BTreeSet::from_iter(messages).into_iter().collect()
 }
 
 /// The messages of the same rules in Rust.
 fn by_rust(object: &Value) -> Vec<String> {
     let typed: OrderedDeployment = serde_json::from_value(object.clone()).unwrap();
-    let mut messages: Vec<_> = validate(&typed.spec).into_iter().map(|violation| violation.message).collect();
-    messages.sort();
-    messages.dedup();
-    messages
+    each_once(validate(&typed.spec).into_iter().map(|violation| violation.message).collect())
 }
 
+/// What CEL says to the cases is asserted beside, in `constraints`.
 #[test]
 fn every_rule_says_the_same_in_cel_and_in_rust() {
     for case in cases::all().iter().filter(|case| case.kind == DEPLOYMENT && case.is_cel()) {
         for patch in case.breaks.iter().filter(|_| !case.is_transition()) {
             let object = case.object(patch);
-            assert_eq!(by_cel(&object), [case.says()], "{patch}");
             // What the types cannot hold never reaches the rules in Rust.
             if serde_json::from_value::<OrderedDeployment>(object.clone()).is_ok() {
                 assert_eq!(by_rust(&object), [case.says()], "{patch}");
             }
         }
         for patch in &case.passes {
-            let object = case.object(patch);
-            assert_eq!(by_cel(&object), Vec::<String>::new(), "{patch}");
-            assert_eq!(by_rust(&object), Vec::<String>::new(), "{patch}");
+            assert_eq!(by_rust(&case.object(patch)), Vec::<String>::new(), "{patch}");
         }
     }
 }

@@ -18,8 +18,7 @@ use super::explain::explain;
 use crate::client::output;
 use crate::view::plain::{ShownDeployment, doubt_of};
 use crate::view::pod::ObservedPod;
-use crate::view::revisions::{Revision, of};
-use crate::view::state::{ObservedState, reference};
+use crate::view::state::{ObservedState, Revision, reference, revisions_of};
 
 impl Connection {
     pub(crate) fn deployments(&self) -> Api<OrderedDeployment> {
@@ -77,6 +76,18 @@ impl Scope<'_> {
         }
     }
 
+    /// The OrderedDeployments of that scope.
+    pub(crate) async fn list(self, client: &Client) -> Result<Vec<OrderedDeployment>> {
+        let found = self.api(client).list(&output::selected(self.selector)).await;
+        let doing = || format!("cannot list the OrderedDeployments of {}", self.place());
+        found.map(|found| found.items).map_err(|error| explain(error, &doing()))
+    }
+
+    /// What is said if there are none.
+    pub(crate) fn nothing(self) -> String {
+        format!("No OrderedDeployments in {}.", self.place())
+    }
+
     /// `namespace shop` or `all namespaces`.
     pub(crate) fn place(self) -> String {
         self.namespace.map_or_else(|| "all namespaces".to_owned(), |name| format!("namespace {name}"))
@@ -112,11 +123,7 @@ pub(crate) async fn all(client: &Client, scope: Scope<'_>, now: Timestamp) -> Re
     if let Some(named) = scope.named() {
         return Ok(vec![one(client, scope.family, named, now).await?]);
     }
-    let found = scope.api::<OrderedDeployment>(client).list(&output::selected(scope.selector)).await;
-    let found = found.map_err(|error| {
-        explain(error, &format!("cannot list the OrderedDeployments of {}", scope.place()))
-    })?;
-    let nodes = nodes(client, None).await?;
+    let (found, nodes) = (scope.list(client).await?, nodes(client, None).await?);
     let mut all = Vec::new();
     for deployment in found {
         all.push(with_dependents(client, Family::Ordered, deployment, &nodes, now).await?);
@@ -172,7 +179,7 @@ pub(crate) async fn revisions(
     let api: Api<OrderedReplicaSet> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let sets = api.list(&ListParams::default()).await;
     let sets = sets.map_err(|error| explain(error, "cannot list the sets"))?.items;
-    Ok(of(deployment, &sets))
+    Ok(revisions_of(deployment, &sets))
 }
 
 /// Why the pods of plain Deployments may not be deleted in the order of this project, as far as can be seen.

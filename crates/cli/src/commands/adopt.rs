@@ -6,7 +6,6 @@ mod convert;
 mod forward;
 mod notes;
 mod objects;
-mod permissions;
 mod steps;
 mod template;
 #[cfg(test)]
@@ -220,7 +219,7 @@ impl Adoption<'_> {
         if !is_first_run || self.next(&objects).is_err() {
             return Ok(Vec::new());
         }
-        permissions::check(self.client, self.namespace, self.to, &objects).await?;
+        notes::check_permissions(self.client, self.namespace, self.to, &objects).await?;
         let mut notes = notes::notes(self.client, self.namespace, self.to, &objects).await;
         notes.extend(chosen.and_then(|(_, choice)| choice.note));
         Ok(notes)

@@ -9,20 +9,18 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
-use ordereddeployment_api::OrderedDeployment;
-use ordereddeployment_api::names::annotation;
+use kube::api::PostParams;
 use ordereddeployment_kubernetes::{Clock, Names};
 use ordereddeployment_sandbox::{Config, Sandbox};
-use ordereddeployment_wire::{Family, PodView};
-use serde_json::{Value, json};
+use ordereddeployment_wire::Family;
 
 use crate::client::explain::first_line;
 use crate::client::reader::Scope;
 use crate::client::watch_cache::WatchCache;
 use crate::client::{Connection, DryRun};
+use crate::commands::mark::{Marks, Side, mark};
 use crate::commands::resume::{ResumeTarget, resume};
+use crate::commands::set::set_image;
 use crate::embedded::Embedded;
 use crate::terminal::escape::terminal_text;
 use crate::terminal::style::Paint;
@@ -38,7 +36,7 @@ const NAMESPACE: &str = "default";
 const POOL: &str = "node.usage";
 /// A timeout that no step reaches.
 const STEP_TIMEOUT: Duration = Duration::from_secs(20);
-const OLD_IMAGE: &str = "nginx:1.28";
+const CONTAINER: &str = "web";
 const NEW_IMAGE: &str = "nginx:1.29";
 
 /// Watch an ordered rollout with a pause point, on a cluster in memory; needs no cluster
@@ -122,14 +120,17 @@ struct Demo<'a> {
 
 impl Demo<'_> {
     async fn run(&mut self, shown: Duration) -> Result<()> {
-        self.apply().await?;
+        self.command("kubectl apply -f docs/examples/web.yaml")?;
+        let web = serde_saphyr::from_str(MANIFEST).context("the example is invalid")?;
+        let created = self.connection.deployments().create(&PostParams::default(), &web).await;
+        created.context("cannot apply the example")?;
         let complete = |overview: &Overview| {
             overview.phase == Phase::Complete && overview.in_order().len() == count(overview.desired)
         };
         let ready = self.until("all pods to be available", complete).await?;
         self.say(&format!("{} pods of revision 1 are available.", ready.available))?;
 
-        let expected = self.annotate(&ready).await?;
+        let expected = self.mark(&ready).await?;
         let has_barrier = |overview: &Overview| {
             overview.barrier.as_ref().is_some_and(|barrier| expected[1].contains(&barrier.pod))
         };
@@ -138,7 +139,8 @@ impl Demo<'_> {
         self.print(&tree::render(&ordered, self.drawing))?;
         tokio::time::sleep(shown).await;
 
-        self.change_image().await?;
+        self.command(&format!("kubectl ordered set image {NAME} {CONTAINER}={NEW_IMAGE}"))?;
+        set_image(&self.connection, NAME, &[(CONTAINER.to_owned(), NEW_IMAGE.to_owned())]).await?;
         let is_paused =
             |overview: &Overview| overview.hold.is_some() && overview.available >= overview.desired;
         let paused = self.until("the pause point", is_paused).await?;
@@ -227,47 +229,20 @@ impl Demo<'_> {
         Ok(overview)
     }
 
-    async fn apply(&mut self) -> Result<()> {
-        self.command("kubectl apply -f docs/examples/web.yaml")?;
-        let deployment: OrderedDeployment =
-            serde_saphyr::from_str(MANIFEST).context("the example is invalid")?;
-        let api: Api<OrderedDeployment> = Api::namespaced(self.connection.client.clone(), NAMESPACE);
-        api.create(&PostParams::default(), &deployment).await.context("cannot apply the example")?;
-        Ok(())
-    }
-
-    /// Annotates the last pods of the order: two with priority 5, one with priority 3 and a pause point.
+    /// Marks the last pods of the order: two with priority 5, one with priority 3 and a pause point.
     /// Returns the pods in the order in which the rollout must delete them: the two, the one, the others. The
     /// pods of each group have one priority and any order.
-    async fn annotate(&mut self, ready: &Overview) -> Result<[BTreeSet<String>; 3]> {
+    async fn mark(&mut self, ready: &Overview) -> Result<[BTreeSet<String>; 3]> {
         let mut names: Vec<&str> = ready.in_order().iter().map(|row| row.name.as_str()).collect();
         names.reverse();
         let [point, second, first, others @ ..] = names.as_slice() else { bail!("too few pods") };
-        let pods: Api<PodView> = Api::namespaced(self.connection.client.clone(), NAMESPACE);
-        for (pod, annotations) in [
-            (first, vec![(annotation::DELETE_PRIORITY, "5")]),
-            (second, vec![(annotation::DELETE_PRIORITY, "5")]),
-            (point, vec![(annotation::DELETE_PRIORITY, "3"), (annotation::PAUSE_POINT, "before")]),
-        ] {
-            let written: Vec<String> =
-                annotations.iter().map(|(key, value)| format!("{key}={value}")).collect();
-            self.command(&format!("kubectl annotate pod {pod} {}", written.join(" ")))?;
-            let annotations: Value = annotations.into_iter().collect();
-            let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-            pods.patch(pod, &PatchParams::default(), &patch).await.context("cannot annotate")?;
+        for (pod, priority, pause) in [(first, 5, None), (second, 5, None), (point, 3, Some(Side::Before))] {
+            let flag = if pause.is_some() { " --pause before" } else { "" };
+            self.command(&format!("kubectl ordered mark {pod} --priority {priority}{flag}"))?;
+            mark(&self.connection, pod, Marks { priority: Some(priority), pause, length: None }).await?;
         }
         let group = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         Ok([group(&[*first, *second]), group(&[*point]), group(others)])
-    }
-
-    async fn change_image(&mut self) -> Result<()> {
-        self.command(&format!("sed s/{OLD_IMAGE}/{NEW_IMAGE}/ docs/examples/web.yaml | kubectl apply -f -"))?;
-        let manifest: Value = serde_saphyr::from_str(&MANIFEST.replace(OLD_IMAGE, NEW_IMAGE))
-            .context("the example is not valid YAML")?;
-        let patch = Patch::Merge(json!({"spec": manifest["spec"]}));
-        let api: Api<OrderedDeployment> = Api::namespaced(self.connection.client.clone(), NAMESPACE);
-        api.patch(NAME, &PatchParams::default(), &patch).await.context("cannot change the image")?;
-        Ok(())
     }
 }
 

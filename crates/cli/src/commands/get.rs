@@ -95,7 +95,7 @@ async fn once(args: &Args, connection: &Connection) -> Result<()> {
     let scope = scope(args, connection);
     let all = reader::all(&connection.client, scope, connection.clock.now()).await?;
     if all.is_empty() {
-        print_stderr(no_objects(scope));
+        print_stderr(scope.nothing());
         return Ok(());
     }
     Ok(print(trees(&all, args, connection))?)
@@ -108,10 +108,6 @@ fn scope<'a>(args: &'a Args, connection: &'a Connection) -> Scope<'a> {
         name: args.name.as_ref().map(|named| named.name.as_str()),
         selector: args.selector.as_deref(),
     }
-}
-
-fn no_objects(scope: Scope<'_>) -> String {
-    format!("No OrderedDeployments in {}.", scope.place())
 }
 
 fn trees(all: &[ObservedState], args: &Args, connection: &Connection) -> String {
@@ -152,7 +148,7 @@ async fn watch(args: &Args, connection: &Connection) -> Result<()> {
         if let (Some(name), true) = (scope.name, all.is_empty()) {
             return Ok(print(format_args!("{} is deleted\n", reference(scope.family, name)))?);
         }
-        let mut text = if all.is_empty() { no_objects(scope) + "\n" } else { trees(&all, args, connection) };
+        let mut text = if all.is_empty() { scope.nothing() + "\n" } else { trees(&all, args, connection) };
         if let Some(lost) = cache.watches.lost() {
             text.extend(["note: connection lost, reconnecting: ", &escaped(&lost.error), "\n"]);
         }

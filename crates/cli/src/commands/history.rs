@@ -14,7 +14,7 @@ use crate::terminal::style::{Paint, Style};
 use crate::terminal::table::{Table, left, text_of};
 use crate::view::age::age;
 use crate::view::overview::images;
-use crate::view::revisions::Revision;
+use crate::view::state::Revision;
 
 /// What `-o name` prints before the name of a set.
 const SETS: &str = "orderedreplicaset.ordereddeployment.io";

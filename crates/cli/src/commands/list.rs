@@ -11,7 +11,6 @@ use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus, OrderedR
 use ordereddeployment_wire::Family;
 
 use crate::client::ConnectArgs;
-use crate::client::explain::explain;
 use crate::client::output::{self, Output};
 use crate::client::reader::Scope;
 use crate::terminal::escape::{escaped, print, print_data, print_stderr};
@@ -63,14 +62,9 @@ pub(crate) async fn run(args: Args, connect: ConnectArgs) -> Result<()> {
         return Ok(());
     }
     let scope = Scope { family: Family::Ordered, namespace, name: None, selector: args.selector.as_deref() };
-    let api: Api<OrderedDeployment> = scope.api(&connection.client);
-    let found = api.list(&output::selected(scope.selector)).await;
-    let place = scope.place();
-    let found = found
-        .map_err(|error| explain(error, &format!("cannot list the OrderedDeployments of {place}")))?
-        .items;
+    let found = scope.list(&connection.client).await?;
     if found.is_empty() {
-        print_stderr(format_args!("No OrderedDeployments in {place}."));
+        print_stderr(scope.nothing());
         return Ok(());
     }
     let drawing = Drawing { wide: args.output == Some(Output::Wide), ..Drawing::of_stdout("") };

@@ -1,8 +1,6 @@
 //! `plan`: previews a rollout step by step, with its pause points. Read-only.
 
-mod compare;
 mod forecast;
-mod idle_points;
 mod json;
 mod spec_change;
 mod text;

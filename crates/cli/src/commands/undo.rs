@@ -15,7 +15,7 @@ use crate::commands::template_change::{self, TemplateChange};
 use crate::exit::TimedOut;
 use crate::terminal::escape::print_line;
 use crate::view::overview::images;
-use crate::view::revisions::Revision;
+use crate::view::state::Revision;
 
 /// Roll back to an earlier revision
 #[derive(Debug, clap::Args)]

@@ -36,6 +36,13 @@ impl Fixture {
         fixture
     }
 
+    /// The same, and the names of its pods, in order.
+    pub(crate) async fn with_order() -> (Self, Vec<String>) {
+        let fixture = Self::start().await;
+        let order = fixture.order().await;
+        (fixture, order)
+    }
+
     /// Starts the cluster with `web` and without a controller.
     pub(crate) async fn without_controller() -> Self {
         let clock = Clock::simulated(base());

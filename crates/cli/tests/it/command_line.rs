@@ -173,39 +173,18 @@ fn errors_without_a_cluster_have_hints() {
     fixture.write("empty", "");
     fixture.write("broken", "clusters: [");
     fixture.write("mine", "apiVersion: v1\nkind: Config\nclusters:\n- name: production\n");
-    let cases: [&[&str]; 24] = [
-        &["gett"],
-        &["set"],
-        &["status"],
-        &["status", "deploy/web"],
-        &["status", "web", "--until", "done"],
-        &["status", "web", "--timeout=-1s"],
-        &["get", "web", "api"],
-        &["list", "-o", "table"],
-        &["mark"],
-        &["mark", "web-1"],
-        &["mark", "web-1", "--for", "10m"],
-        &["mark", "od/web", "--priority", "1"],
-        &["plan"],
-        &["plan", "-f", "nowhere.yaml"],
-        &["plan", "-f", "broken"],
-        &["get"],
-        &["get", "--kubeconfig", "nowhere"],
-        &["get", "--kubeconfig", "empty"],
-        &["get", "--kubeconfig", "broken"],
-        &["get", "Web"],
-        &["order", "web", "--replicas", "-1"],
-        &["resume", "web", "--all", "--hold", "web-1@2"],
-        &["sandbox", "--kubeconfig", "mine"],
-        &["get", "--request-timeout", "soon"],
-    ];
-    let output: Vec<String> = cases
-        .iter()
-        .map(|case| {
-            let code = fixture.run(case).status.code().unwrap();
-            format!("$ kubectl ordered {}\n{}[{code}]\n", case.join(" "), fixture.fails(case))
-        })
-        .collect();
+    let cases = "gett|set|status|status deploy/web|status web --until done|status web --timeout=-1s|\
+                 get web api|list -o table|mark|mark web-1|mark web-1 --for 10m|\
+                 mark od/web --priority 1|plan|\
+                 plan -f nowhere.yaml|plan -f broken|get|get --kubeconfig nowhere|get --kubeconfig empty|\
+                 get --kubeconfig broken|get Web|order web --replicas -1|resume web --all --hold web-1@2|\
+                 sandbox --kubeconfig mine|get --request-timeout soon";
+    let said = |case: &str| {
+        let words: Vec<&str> = case.split(' ').collect();
+        let code = fixture.run(&words).status.code().unwrap();
+        format!("$ kubectl ordered {case}\n{}[{code}]\n", fixture.fails(&words))
+    };
+    let output: Vec<String> = cases.split('|').map(said).collect();
     insta::assert_snapshot!(output.join("\n"));
 }
 
@@ -252,31 +231,16 @@ async fn errors_about_an_object_have_hints() {
         "kind: OrderedDeployment\nmetadata: {name: web}\nspec: {selector: {matchLabels: {app: api}}}\n",
     );
     // No controller runs here.
-    let cases: [&[&str]; 15] = [
-        &["abort", "web"],
-        &["retry", "web"],
-        &["resume", "web"],
-        &["resume", "web", "--all"],
-        &["resume", "web", "--hold", "Web@1"],
-        &["history", "web"],
-        &["history", "web", "--revision", "7"],
-        &["undo", "web"],
-        &["undo", "web", "--to-revision", "7"],
-        &["set", "image", "web", "web=web:2"],
-        &["mark", "web-1", "--pause", "before"],
-        &["plan", "web", "--image", "web=web:2"],
-        &["plan", "-f", "new.yaml"],
-        &["plan", "-f", "selector.yaml"],
-        &["plan", "api", "-f", "selector.yaml"],
-    ];
-    let output: Vec<String> = cases
-        .iter()
-        .map(|case| {
-            let all = [case, &["-n", "default", "--kubeconfig", "config"][..]].concat();
-            let error = tokio::task::block_in_place(|| fixture.fails(&all));
-            format!("$ kubectl ordered {} -n default\n{error}", case.join(" "))
-        })
-        .collect();
+    let cases = "abort web|retry web|resume web|resume web --all|resume web --hold Web@1|history web|\
+                 history web --revision 7|undo web|undo web --to-revision 7|set image web web=web:2|\
+                 mark web-1 --pause before|plan web --image web=web:2|plan -f new.yaml|plan -f selector.yaml|\
+                 plan api -f selector.yaml";
+    let said = |case: &str| {
+        let words: Vec<&str> = case.split(' ').chain(["-n", "default", "--kubeconfig", "config"]).collect();
+        let error = tokio::task::block_in_place(|| fixture.fails(&words));
+        format!("$ kubectl ordered {case} -n default\n{error}")
+    };
+    let output: Vec<String> = cases.split('|').map(said).collect();
     insta::assert_snapshot!(output.join("\n"));
 }
 

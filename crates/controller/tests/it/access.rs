@@ -54,23 +54,16 @@ fn answer(mut stream: &TcpStream, accepted: &Mutex<String>, heads: &Mutex<Vec<St
         let Some(first) = head.first() else { return };
         heads.lock().unwrap().push(head.join("\n"));
         let given = head.iter().find_map(|line| line.strip_prefix("authorization: ")).unwrap_or_default();
-        let (code, body) = match first.starts_with("CONNECT ") {
-            true => (200, ""),
-            false if given == *accepted.lock().unwrap() => (
-                200,
-                r#"{"major":"1","minor":"36","gitVersion":"v1.36.0","gitCommit":"","gitTreeState":"","buildDate":"","goVersion":"","compiler":"","platform":""}"#,
-            ),
-            false => (
-                401,
-                r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#,
-            ),
-        };
-        let length = if first.starts_with("CONNECT ") {
-            String::new()
+        let version = r#"{"major": "1", "minor": "36", "gitVersion": "v1.36.0", "gitCommit": "",
+            "platform": "", "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": ""}"#;
+        let answer = if first.starts_with("CONNECT ") {
+            "HTTP/1.1 200 X\r\n\r\n".to_owned()
+        } else if given == *accepted.lock().unwrap() {
+            format!("HTTP/1.1 200 X\r\ncontent-length: {}\r\n\r\n{version}", version.len())
         } else {
-            format!("content-length: {}\r\n", body.len())
+            "HTTP/1.1 401 X\r\ncontent-length: 0\r\n\r\n".to_owned()
         };
-        if stream.write_all(format!("HTTP/1.1 {code} X\r\n{length}\r\n{body}").as_bytes()).is_err() {
+        if stream.write_all(answer.as_bytes()).is_err() {
             return;
         }
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
-use ordereddeployment_api::names::annotation;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -15,8 +14,7 @@ use crate::cluster::{Cluster, names};
 #[tokio::test(start_paused = true)]
 async fn a_restored_backup_replaces_newer_versions_in_memory() {
     for (before, after) in [(3, 6), (6, 3)] {
-        let cluster = Cluster::start().await;
-        let pods = names(&cluster.deployed(json!({"replicas": before})).await);
+        let (cluster, pods) = Cluster::with(json!({"replicas": before})).await;
         cluster.pass(Duration::from_secs(20)).await;
         let backup = cluster.sandbox.backup();
         cluster.scale(after).await;
@@ -31,8 +29,7 @@ async fn a_restored_backup_replaces_newer_versions_in_memory() {
         let moved = cluster.asked(mark, "create", "pods").len() + cluster.asked(mark, "delete", "pods").len();
         assert_eq!(moved, 0);
         cluster.scale(4).await;
-        let four = cluster.until("there are four", |view| view.is_complete() && view.available() == 4).await;
-        assert_eq!(four.active().len(), 4);
+        assert_eq!(cluster.until_there_are(4).await.active().len(), 4);
     }
 }
 
@@ -57,17 +54,7 @@ where
 #[tokio::test(start_paused = true)]
 async fn restored_manifests_are_adopted_and_a_rollout_pauses_again_where_it_was_held() {
     let (mut cluster, pods) = Cluster::with_pods(10).await;
-    for (pod, priority) in [(&pods[3], 5), (&pods[8], 5), (&pods[5], 3)] {
-        cluster.prioritise(pod, priority).await;
-    }
-    cluster.annotate(&pods[5], annotation::PAUSE_POINT, "before").await;
-    cluster.set_image("web:2").await;
-    let held_with = |count: usize| {
-        move |view: &crate::cluster::View| {
-            view.status().hold.is_some() && view.available() == count && view.pods.len() == count
-        }
-    };
-    let held = cluster.until("it is held with ten available pods", held_with(10)).await;
+    let held = cluster.paused_at_the_third(&pods).await;
     assert_eq!(held.updated().len(), 2);
     cluster.kill();
 
@@ -84,7 +71,7 @@ async fn restored_manifests_are_adopted_and_a_rollout_pauses_again_where_it_was_
     restore(&cluster.sets(), &saved_sets).await;
     let mark = cluster.mark();
     cluster.start_controller();
-    let again = cluster.until("it is held again", held_with(10)).await;
+    let again = cluster.until("it is held again", |view| view.is_held_with(10)).await;
     cluster.pass(Duration::from_secs(60)).await;
     assert_eq!(cluster.deleted(mark), Vec::<String>::new());
     assert_eq!(

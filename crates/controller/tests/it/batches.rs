@@ -34,8 +34,7 @@ async fn a_reverted_scaling_to_zero_ends_within_its_batch() {
 
 #[tokio::test(start_paused = true)]
 async fn reverted_evictions_end_with_the_one_in_flight() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 20, "podDeletion": "Evict"})).await;
+    let (cluster, _) = Cluster::with(json!({"replicas": 20, "podDeletion": "Evict"})).await;
     slow(&cluster, Method::POST, "/eviction");
     cluster.scale(1).await;
     cluster.pass(Duration::from_millis(7500)).await;
@@ -79,8 +78,7 @@ async fn the_order_is_computed_again_after_a_thousand_deletes() {
 
 #[tokio::test(start_paused = true)]
 async fn the_order_is_computed_again_after_three_seconds_of_evictions() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 20, "podDeletion": "Evict"})).await;
+    let (cluster, _) = Cluster::with(json!({"replicas": 20, "podDeletion": "Evict"})).await;
     slow(&cluster, Method::POST, "/eviction");
     let before = before_an_unready_pod(&cluster, 4, Duration::from_millis(1500)).await;
     assert!((2..=4).contains(&before), "{before}");
@@ -88,11 +86,11 @@ async fn the_order_is_computed_again_after_three_seconds_of_evictions() {
 
 /// Three pods, of which the second is the first of the order. One is to be deleted; before that the sizes are
 /// published, which takes a second. The watch shows changes meanwhile at once.
-async fn about_to_delete(cluster: &Cluster, spec: Value) -> String {
-    let pods = names(&cluster.deployed(spec).await);
+async fn about_to_delete(spec: Value) -> (Cluster, String) {
+    let (cluster, pods) = Cluster::with(spec).await;
     cluster.prioritise(&pods[1], 9).await;
     cluster.pass(Duration::from_secs(1)).await;
-    pods[1].clone()
+    (cluster, pods[1].clone())
 }
 
 async fn scaled_meanwhile(cluster: &Cluster, change: impl Future<Output = ()>) -> View {
@@ -106,17 +104,15 @@ async fn scaled_meanwhile(cluster: &Cluster, change: impl Future<Output = ()>) -
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_whose_priority_is_lowered_before_its_delete_stays() {
-    let cluster = Cluster::start().await;
-    let first = about_to_delete(&cluster, json!({"replicas": 3})).await;
+    let (cluster, first) = about_to_delete(json!({"replicas": 3})).await;
     let view = scaled_meanwhile(&cluster, cluster.prioritise(&first, -9)).await;
     assert!(names(&view.pods).contains(&first));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_marked_before_its_delete_holds_the_rollout() {
-    let cluster = Cluster::start().await;
     let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
-    let first = about_to_delete(&cluster, json!({"replicas": 3, "strategy": bounds})).await;
+    let (cluster, first) = about_to_delete(json!({"replicas": 3, "strategy": bounds})).await;
     slow(&cluster, Method::DELETE, "/pods/");
     cluster.set_image("web:2").await;
     cluster.pass(Duration::from_millis(500)).await;
@@ -128,8 +124,7 @@ async fn a_pod_that_is_marked_before_its_delete_holds_the_rollout() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_becomes_ready_before_its_delete_is_evicted() {
-    let cluster = Cluster::start().await;
-    let first = about_to_delete(&cluster, json!({"replicas": 3, "podDeletion": "Evict"})).await;
+    let (cluster, first) = about_to_delete(json!({"replicas": 3, "podDeletion": "Evict"})).await;
     cluster.set_ready(&first, false).await;
     cluster.pass(Duration::from_secs(1)).await;
     let mark = cluster.mark();
@@ -141,8 +136,7 @@ async fn a_pod_that_becomes_ready_before_its_delete_is_evicted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_relabelled_between_two_decisions_is_released() {
-    let cluster = Cluster::start().await;
-    let first = about_to_delete(&cluster, json!({"replicas": 3})).await;
+    let (cluster, first) = about_to_delete(json!({"replicas": 3})).await;
     slow(&cluster, Method::POST, "/pods?");
     cluster.set_image("web:2").await;
     cluster.pass(Duration::from_millis(500)).await;
@@ -153,9 +147,8 @@ async fn a_pod_that_is_relabelled_between_two_decisions_is_released() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_point_added_during_an_act_holds_before_the_next_group() {
-    let cluster = Cluster::start().await;
     let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "100%"}});
-    let pods = names(&cluster.deployed(json!({"replicas": 48, "strategy": bounds})).await);
+    let (cluster, pods) = Cluster::with(json!({"replicas": 48, "strategy": bounds})).await;
     for pod in &pods[..16] {
         cluster.prioritise(pod, 3).await;
     }

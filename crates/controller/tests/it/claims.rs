@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::Method;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams};
+use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::{condition, reason};
 use serde_json::json;
 
@@ -70,8 +71,8 @@ async fn pods_that_go_while_another_one_is_released_do_not_count_for_a_scale_dow
 }
 
 async fn label_set(cluster: &Cluster, name: &str, app: &str) {
-    let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": app}}}));
-    cluster.sets().patch(name, &PatchParams::default(), &relabel).await.unwrap();
+    let relabel = json!({"metadata": {"labels": {"app": app}}});
+    cluster.merge::<OrderedReplicaSet>(name, relabel).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,17 +173,16 @@ async fn an_object_with_an_invalid_spec_adopts_nothing_until_it_is_valid() {
     let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
     let set = cluster.all_sets().await[0].name_any();
     // Pods of an own set, and then that set.
-    let orphan = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
     cluster.patch(json!({"spec": {"minReadySeconds": -1}})).await;
     cluster.pass(Duration::from_secs(5)).await;
-    cluster.pods().patch(&pods[0], &PatchParams::default(), &orphan).await.unwrap();
+    free(&cluster, &pods[..1]).await;
     cluster.pass(Duration::from_secs(30)).await;
     assert_eq!(owners(&cluster).await.len(), 3);
-    cluster.sets().patch(&set, &PatchParams::default(), &orphan).await.unwrap();
+    cluster.merge::<OrderedReplicaSet>(&set, json!({"metadata": {"ownerReferences": null}})).await;
     cluster.pass(Duration::from_secs(30)).await;
     assert_eq!(owners(&cluster).await, [set.clone(), set]);
     cluster.patch(json!({"spec": {"minReadySeconds": 0}})).await;
-    let view = cluster.until("it is complete", |view| view.is_complete() && view.available() == 3).await;
+    let view = cluster.until_there_are(3).await;
     assert_eq!((names(&view.pods), owners(&cluster).await.len()), (pods, 4));
 }
 

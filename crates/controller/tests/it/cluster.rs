@@ -14,8 +14,11 @@ use ordereddeployment_api::{
     ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, crds,
 };
 use ordereddeployment_controller::{Apart, Controller, Family, Metrics, Options, health};
-use ordereddeployment_kubernetes::{Candidate, Clock, Fence, Health, Limiter, Limits, Names, Timing};
+use ordereddeployment_kubernetes::{
+    Candidate, Clock, Fence, Health, Limiter, Limits, Names, Namespaced, Timing,
+};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config, Fault, Record, Sandbox};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -69,11 +72,16 @@ impl Cluster {
         cluster
     }
 
-    /// The same with `web` of that many ready pods, and their names.
-    pub async fn with_pods(replicas: i32) -> (Self, Vec<String>) {
+    /// The same with a complete `web` of that spec, and the names of its pods.
+    pub async fn with(spec: Value) -> (Self, Vec<String>) {
         let cluster = Self::start().await;
-        let pods = names(&cluster.deployed(json!({"replicas": replicas})).await);
+        let pods = names(&cluster.deployed(spec).await);
         (cluster, pods)
+    }
+
+    /// The same with that many pods.
+    pub async fn with_pods(replicas: i32) -> (Self, Vec<String>) {
+        Self::with(json!({"replicas": replicas})).await
     }
 
     /// The same as `start`, with pods that become ready after this time, and end at once.
@@ -178,16 +186,35 @@ impl Cluster {
         }
     }
 
-    pub fn deployments(&self) -> Api<OrderedDeployment> {
+    pub fn api<K: Namespaced>(&self) -> Api<K> {
         Api::default_namespaced(self.client.clone())
+    }
+
+    pub fn deployments(&self) -> Api<OrderedDeployment> {
+        self.api()
     }
 
     pub fn pods(&self) -> Api<Pod> {
-        Api::default_namespaced(self.client.clone())
+        self.api()
     }
 
     pub fn sets(&self) -> Api<OrderedReplicaSet> {
-        Api::default_namespaced(self.client.clone())
+        self.api()
+    }
+
+    pub async fn create<K: Namespaced + Serialize>(&self, object: Value) -> K {
+        self.create_in("default", object).await
+    }
+
+    pub async fn create_in<K: Namespaced + Serialize>(&self, namespace: &str, object: Value) -> K {
+        let object = serde_json::from_value(object).unwrap();
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        api.create(&PostParams::default(), &object).await.unwrap()
+    }
+
+    /// Changes an object by a merge patch.
+    pub async fn merge<K: Namespaced>(&self, name: &str, patch: Value) {
+        self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
     pub async fn all_pods(&self) -> Vec<Pod> {
@@ -203,7 +230,7 @@ impl Cluster {
     }
 
     pub async fn patch_pod(&self, name: &str, patch: Value) {
-        self.pods().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        self.merge::<Pod>(name, patch).await;
     }
 
     /// Creates `web`, with these fields of the spec besides selector and template.
@@ -223,13 +250,8 @@ impl Cluster {
         for (key, value) in spec.as_object().unwrap() {
             whole[key] = value.clone();
         }
-        let object = json!({
-            "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
-            "metadata": {"name": name}, "spec": whole,
-        });
-        let object: OrderedDeployment = serde_json::from_value(object).unwrap();
-        let api: Api<OrderedDeployment> = Api::namespaced(self.client.clone(), namespace);
-        api.create(&PostParams::default(), &object).await.unwrap();
+        let object = json!({"metadata": {"name": name}, "spec": whole});
+        self.create_in::<OrderedDeployment>(namespace, object).await;
     }
 
     /// The same, and waits until it is complete.
@@ -239,8 +261,7 @@ impl Cluster {
     }
 
     pub async fn patch(&self, patch: Value) {
-        let patch = Patch::Merge(patch);
-        self.deployments().patch("web", &PatchParams::default(), &patch).await.unwrap();
+        self.merge::<OrderedDeployment>("web", patch).await;
     }
 
     pub async fn set_image(&self, image: &str) {
@@ -328,6 +349,22 @@ impl Cluster {
         self.until("it is out", |view| view.is_complete() && view.updated().len() == pods).await
     }
 
+    /// Waits until the rollout is complete, with that many available pods.
+    pub async fn until_there_are(&self, pods: usize) -> View {
+        self.until("all are there", |view| view.is_complete() && view.available() == pods).await
+    }
+
+    /// Rolls ten pods out, with priorities 5, 5, 3 and 0s, up to the one of priority 3, which
+    /// has a pause point.
+    pub async fn paused_at_the_third(&self, pods: &[String]) -> View {
+        for (pod, priority) in [(&pods[3], 5), (&pods[8], 5), (&pods[5], 3)] {
+            self.prioritise(pod, priority).await;
+        }
+        self.annotate(&pods[5], annotation::PAUSE_POINT, "before").await;
+        self.set_image("web:2").await;
+        self.until("it is held", |view| view.is_held_with(10)).await
+    }
+
     pub async fn until_held(&self) -> View {
         self.until("it is held", |view| view.status().hold.is_some()).await
     }
@@ -403,6 +440,11 @@ impl View {
         let complete = status.condition(condition::COMPLETE);
         status.observed_generation == self.deployment.metadata.generation
             && complete.is_some_and(|complete| complete.status == ConditionStatus::True)
+    }
+
+    /// Whether it is held, and has that many pods, which are all available.
+    pub fn is_held_with(&self, pods: usize) -> bool {
+        self.status().hold.is_some() && self.available() == pods && self.pods.len() == pods
     }
 
     /// The reason and the message of a condition that is true.

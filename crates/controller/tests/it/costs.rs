@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::PostParams;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
+use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_sandbox::Record;
 use serde_json::{Value, json};
 
@@ -24,8 +24,7 @@ fn counted(requests: &[Record]) -> BTreeMap<String, usize> {
 
 /// Ten pods, a surge and an unavailability of 1, all replaced.
 async fn rolled_out(spec: Value) -> (Vec<Record>, Vec<String>) {
-    let cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(spec).await);
+    let (cluster, pods) = Cluster::with(spec).await;
     let mark = cluster.mark();
     cluster.set_image("web:2").await;
     cluster.until_out(10).await;
@@ -177,17 +176,10 @@ async fn events_name_every_created_and_deleted_pod() {
 async fn an_unfinished_migration_costs_one_read_a_second_and_no_list() {
     let cluster = Cluster::start().await;
     let spec = spec_of("web", "web:1", 0);
-    let source: Deployment =
-        serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap();
-    Api::default_namespaced(cluster.client.clone()).create(&PostParams::default(), &source).await.unwrap();
+    cluster.create::<Deployment>(json!({"metadata": {"name": "web"}, "spec": spec})).await;
     let metadata =
         json!({"name": "web", "annotations": {"ordereddeployment.io/adopting": "deployments/web"}});
-    let object = serde_json::from_value(json!({
-        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": metadata,
-        "spec": spec,
-    }))
-    .unwrap();
-    cluster.deployments().create(&PostParams::default(), &object).await.unwrap();
+    cluster.create::<OrderedDeployment>(json!({"metadata": metadata, "spec": spec})).await;
     cluster.pass(Duration::from_secs(5)).await;
     let mark = cluster.mark();
     cluster.pass(Duration::from_secs(60)).await;

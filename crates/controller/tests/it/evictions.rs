@@ -7,40 +7,30 @@ use http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::names::{annotation, condition, reason};
 use ordereddeployment_sandbox::Record;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cluster::{Cluster, View, names};
 use crate::fault_injector::RequestFault;
 
-fn budgets(cluster: &Cluster) -> Api<PodDisruptionBudget> {
-    Api::default_namespaced(cluster.client.clone())
-}
-
 /// A budget with this limit for all pods of `web`, and time for its status to be computed.
-async fn budget(cluster: &Cluster, name: &str, limit: (&str, i32)) {
+async fn budget(cluster: &Cluster, limit: (&str, i32)) {
     let spec = json!({limit.0: limit.1, "selector": {"matchLabels": {"app": "web"}}});
-    let budget = serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap();
-    budgets(cluster).create(&PostParams::default(), &budget).await.unwrap();
+    cluster.create::<PodDisruptionBudget>(json!({"metadata": {"name": "web"}, "spec": spec})).await;
     cluster.pass(Duration::from_secs(3)).await;
 }
 
-async fn loosen(cluster: &Cluster, min_available: Value) {
-    let patch = Patch::Merge(json!({"spec": {"minAvailable": min_available}}));
-    budgets(cluster).patch("web", &PatchParams::default(), &patch).await.unwrap();
-}
-
 /// That many pods, without a surge and one by one, by eviction.
-async fn deployed(cluster: &Cluster, replicas: i32) -> Vec<String> {
+async fn deployed(replicas: i32) -> (Cluster, Vec<String>) {
     let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
     let spec = json!({"replicas": replicas, "podDeletion": "Evict", "strategy": bounds});
-    let pods = names(&cluster.deployed(spec).await);
+    let (cluster, pods) = Cluster::with(spec).await;
     for (place, pod) in pods.iter().enumerate() {
         cluster.prioritise(pod, 100 - i32::try_from(place).unwrap()).await;
     }
-    pods
+    (cluster, pods)
 }
 
 fn is_refused(view: &View) -> bool {
@@ -66,9 +56,8 @@ fn evicted(cluster: &Cluster, from: usize) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn an_eviction_refused_for_hours_is_retried_twice_a_minute() {
-    let cluster = Cluster::start().await;
-    deployed(&cluster, 3).await;
-    budget(&cluster, "web", ("minAvailable", 9)).await;
+    let (cluster, _) = deployed(3).await;
+    budget(&cluster, ("minAvailable", 9)).await;
     cluster.set_image("web:2").await;
     cluster.until("it is refused", is_refused).await;
     cluster.pass(Duration::from_secs(120)).await;
@@ -92,9 +81,8 @@ async fn an_eviction_refused_for_hours_is_retried_twice_a_minute() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_eviction_is_retried_early_only_after_another_pod_becomes_ready() {
-    let cluster = Cluster::start().await;
-    let pods = deployed(&cluster, 3).await;
-    budget(&cluster, "web", ("minAvailable", 9)).await;
+    let (cluster, pods) = deployed(3).await;
+    budget(&cluster, ("minAvailable", 9)).await;
     cluster.set_image("web:2").await;
     cluster.until("it is refused", is_refused).await;
     cluster.pass(Duration::from_secs(240)).await;
@@ -125,9 +113,9 @@ async fn a_budget_that_was_counted_between_two_sizes_is_counted_again_in_a_pause
         cluster.prioritise(pod, priority).await;
     }
     cluster.annotate(&pods[2], annotation::PAUSE_POINT, "before").await;
-    budget(&cluster, "web", ("maxUnavailable", 1)).await;
+    budget(&cluster, ("maxUnavailable", 1)).await;
     let counted = async || {
-        let status = budgets(&cluster).get("web").await.unwrap().status.unwrap();
+        let status = cluster.api::<PodDisruptionBudget>().get("web").await.unwrap().status.unwrap();
         (status.expected_pods, status.disruptions_allowed)
     };
     let between = Arc::new(Mutex::new(Vec::new()));
@@ -161,8 +149,7 @@ async fn a_budget_that_was_counted_between_two_sizes_is_counted_again_in_a_pause
 
 #[tokio::test(start_paused = true)]
 async fn a_not_found_answer_about_another_object_loses_no_pod_and_no_eviction_version() {
-    let cluster = Cluster::start().await;
-    let pods = deployed(&cluster, 3).await;
+    let (cluster, pods) = deployed(3).await;
     let versions = Arc::new(Mutex::new(Vec::new()));
     let record = |cluster: &Cluster| {
         let asked = Arc::clone(&versions);
@@ -195,9 +182,8 @@ async fn a_not_found_answer_about_another_object_loses_no_pod_and_no_eviction_ve
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_that_counts_an_eviction_that_failed_is_explained() {
-    let cluster = Cluster::start().await;
-    let pods = deployed(&cluster, 3).await;
-    budget(&cluster, "web", ("minAvailable", 2)).await;
+    let (cluster, pods) = deployed(3).await;
+    budget(&cluster, ("minAvailable", 2)).await;
     let (api, pod) = (cluster.pods(), pods[0].clone());
     cluster.faults.before(Method::POST, "/eviction", async move {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {"note": "now"}}}));
@@ -213,15 +199,14 @@ async fn a_budget_that_counts_an_eviction_that_failed_is_explained() {
 
 #[tokio::test(start_paused = true)]
 async fn unavailable_pods_are_deleted_regardless_of_budgets() {
-    let cluster = Cluster::start().await;
-    let pods = deployed(&cluster, 3).await;
+    let (cluster, pods) = deployed(3).await;
     cluster.set_ready(&pods[0], false).await;
-    budget(&cluster, "web", ("minAvailable", 9)).await;
+    budget(&cluster, ("minAvailable", 9)).await;
     let mark = cluster.mark();
     cluster.set_image("web:2").await;
     cluster.until("it is refused", is_refused).await;
     assert_eq!(cluster.deleted(mark), pods[..1]);
-    loosen(&cluster, json!(0)).await;
+    cluster.merge::<PodDisruptionBudget>("web", json!({"spec": {"minAvailable": 0}})).await;
     cluster.until_out(3).await;
     assert_eq!((cluster.deleted(mark), evicted(&cluster, mark)), (pods[..1].to_vec(), pods[1..].to_vec()));
 }
@@ -230,9 +215,8 @@ async fn unavailable_pods_are_deleted_regardless_of_budgets() {
 /// A new set without pods is not counted, so the old set keeps its size, and the budget allows no eviction.
 #[tokio::test(start_paused = true)]
 async fn a_budget_is_not_counted_with_the_size_of_a_new_set_without_pods() {
-    let cluster = Cluster::start().await;
-    let pods = deployed(&cluster, 3).await;
-    budget(&cluster, "web", ("maxUnavailable", 0)).await;
+    let (cluster, pods) = deployed(3).await;
+    budget(&cluster, ("maxUnavailable", 0)).await;
     let mark = cluster.mark();
     cluster.set_image("web:2").await;
     cluster.until("it is refused", is_refused).await;

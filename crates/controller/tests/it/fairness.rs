@@ -85,9 +85,8 @@ async fn scale_down(
     {
         deletes.lock().unwrap().clear();
         let began = Instant::now();
-        let patch = Patch::Merge(json!({"spec": {"replicas": size}}));
         let name = format!("quiet-{number}");
-        cluster.deployments().patch(&name, &PatchParams::default(), &patch).await.unwrap();
+        cluster.merge::<OrderedDeployment>(&name, json!({"spec": {"replicas": size}})).await;
         while deletes.lock().unwrap().is_empty() {
             sleep(PAUSE).await;
         }
@@ -207,8 +206,8 @@ async fn after_retry_after_no_request_for_that_object_is_sent_until_the_wait_is_
     cluster.pass(Duration::from_secs(2)).await;
     let from = cluster.mark();
     // A change meanwhile triggers a reconciliation, but no request.
-    let patch = Patch::Merge(json!({"metadata": {"annotations": {"note": "now"}}}));
-    cluster.deployments().patch("busy", &PatchParams::default(), &patch).await.unwrap();
+    let note = json!({"metadata": {"annotations": {"note": "now"}}});
+    cluster.merge::<OrderedDeployment>("busy", note).await;
     // Another object is reconciled meanwhile.
     cluster.deployed(json!({})).await;
     cluster.pass(Duration::from_secs(10)).await;

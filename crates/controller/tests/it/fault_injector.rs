@@ -76,10 +76,6 @@ pub enum RequestFault {
     Trickle(&'static str),
     /// It does not arrive, and its answer begins with 200 and never goes on.
     Silence,
-    /// It does not arrive: the name of what it creates exists.
-    NameTaken,
-    /// It does not arrive, and there is no answer.
-    NoResponse,
 }
 
 type Rule = Box<dyn FnMut(&RequestInfo) -> RequestFault + Send>;
@@ -184,7 +180,7 @@ impl FaultInjector {
                     body = serde_json::to_vec(&changed)?.into();
                     info.body = changed;
                 }
-                RequestFault::Response(code) => return Ok(whole(refusal(code, None))),
+                RequestFault::Response(code) => return Ok(whole(refusal(code))),
                 RequestFault::Shed(seconds) => {
                     let answer = Response::builder().status(429).header("Retry-After", seconds);
                     let text = b"Too many requests, please try again later.".to_vec();
@@ -206,8 +202,6 @@ impl FaultInjector {
                     let nothing = futures::stream::pending::<Result<Frame<Bytes>, BoxError>>();
                     return Ok(Response::new(UnsyncBoxBody::new(StreamBody::new(nothing))));
                 }
-                RequestFault::NameTaken => return Ok(whole(refusal(409, Some("AlreadyExists")))),
-                RequestFault::NoResponse => std::future::pending().await,
             }
         }
         let answer = inner.send(Request::from_parts(head, Body::from(body))).await?;
@@ -225,14 +219,14 @@ fn whole(answer: Response<Body>) -> Response<Answer> {
     answer.map(|body| body.map_err(BoxError::from).boxed_unsync())
 }
 
-fn refusal(code: u16, reason: Option<&str>) -> Response<Body> {
-    let reason = reason.unwrap_or(match code {
+fn refusal(code: u16) -> Response<Body> {
+    let reason = match code {
         403 => "Forbidden",
         404 => "NotFound",
         409 => "Conflict",
         429 => "TooManyRequests",
         _ => "InternalError",
-    });
+    };
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
         "message": format!("injected {code}"),

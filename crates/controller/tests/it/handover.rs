@@ -38,8 +38,7 @@ async fn create(cluster: &Cluster, namespace: &str) {
     // It may exist.
     namespaces.create(&PostParams::default(), &named).await.ok();
     let set = json!({"metadata": {"name": "web"}, "spec": spec_of("web", "web:1", 2)});
-    let set = serde_json::from_value(set).unwrap();
-    sets(&cluster.client, namespace).create(&PostParams::default(), &set).await.unwrap();
+    cluster.create_in::<ReplicaSet>(namespace, set).await;
 }
 
 /// How many pods of that namespace are not being deleted.
@@ -198,7 +197,7 @@ async fn all_wait_while_a_new_leader_of_kube_controller_manager_has_time_to_answ
             "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15},
         })
     };
-    leases.create(&PostParams::default(), &serde_json::from_value(lease("a")).unwrap()).await.unwrap();
+    cluster.create_in::<Lease>("kube-system", lease("a")).await;
     cluster.start_controller();
     cluster.pass(START).await;
     assert!(replaces_after(&cluster, "default").await < Duration::from_secs(1));

@@ -5,34 +5,14 @@ use std::time::Duration;
 use ordereddeployment_api::names::{annotation, reason};
 use serde_json::json;
 
-use crate::cluster::{Cluster, View, names};
-
-/// Ten pods, priorities 5, 5, 3 and 0s, in a rollout. Returns the pod of priority 3, with a pause point.
-async fn paused_at_the_third(cluster: &Cluster, side: &str) -> (String, Vec<String>) {
-    let pods = names(&cluster.deployed(json!({})).await);
-    for (pod, priority) in [(&pods[3], 5), (&pods[8], 5), (&pods[5], 3)] {
-        cluster.prioritise(pod, priority).await;
-    }
-    cluster.annotate(&pods[5], annotation::PAUSE_POINT, side).await;
-    let mark = cluster.mark();
-    cluster.set_image("web:2").await;
-    cluster.until("it is held with ten available pods", is_held_with_ten_available_pods).await;
-    let mut gone = cluster.deleted(mark);
-    gone.sort();
-    (pods[5].clone(), gone)
-}
-
-fn is_held_with_ten_available_pods(view: &View) -> bool {
-    view.status().hold.is_some() && view.available() == 10 && view.pods.len() == 10
-}
+use crate::cluster::Cluster;
 
 #[tokio::test(start_paused = true)]
 async fn a_resume_with_another_id_is_ignored_and_the_right_one_continues() {
-    let cluster = Cluster::start().await;
-    let (pod, _) = paused_at_the_third(&cluster, "before").await;
-    let hold = cluster.view().await.status().hold.unwrap();
+    let (cluster, pods) = Cluster::with_pods(10).await;
+    let hold = cluster.paused_at_the_third(&pods).await.status().hold.unwrap();
     let mark = cluster.mark();
-    for wrong in ["web-other-pod@2", &format!("{pod}@1"), "*@1", "nonsense", ""] {
+    for wrong in ["web-other-pod@2", &format!("{}@1", pods[5]), "*@1", "nonsense", ""] {
         cluster.resume(wrong).await;
         let view = cluster.until("it is dropped", |view| view.status().resume_requested.is_none()).await;
         assert_eq!(view.status().hold, Some(hold.clone()), "{wrong}");
@@ -45,7 +25,7 @@ async fn a_resume_with_another_id_is_ignored_and_the_right_one_continues() {
     cluster.resume(&hold.id).await;
     let view = cluster.until_out(10).await;
     assert_eq!(view.status().hold, None);
-    assert_eq!(cluster.deleted(mark)[0], pod);
+    assert_eq!(cluster.deleted(mark)[0], pods[5]);
     let resumes = |result, count| format!("ordereddeployment_resumes_total{{result=\"{result}\"}} {count}\n");
     let counted = cluster.metrics.render().unwrap();
     assert!(

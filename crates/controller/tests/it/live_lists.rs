@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use kube::ResourceExt;
-use kube::api::{Patch, PatchParams};
+use ordereddeployment_api::OrderedDeployment;
 use serde_json::json;
 
 use crate::cluster::{Cluster, is_ready, names, spec_of};
@@ -27,13 +27,8 @@ async fn deploy_many(cluster: &Cluster, count: usize, replicas: usize) {
 
 async fn scale_many(cluster: &Cluster, count: usize, replicas: usize) {
     for number in 0..count {
-        scale(cluster, &name(number), replicas).await;
+        cluster.merge::<OrderedDeployment>(&name(number), json!({"spec": {"replicas": replicas}})).await;
     }
-}
-
-async fn scale(cluster: &Cluster, name: &str, replicas: usize) {
-    let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-    cluster.deployments().patch(name, &PatchParams::default(), &patch).await.unwrap();
 }
 
 /// How many ready pods each of so many objects has.

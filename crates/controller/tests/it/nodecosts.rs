@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_controller::{Options, RulesSource, health, run_node_costs};
-use ordereddeployment_kubernetes::Namespaced;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cluster::{Cluster, spec_of};
 
@@ -22,27 +20,20 @@ deployments:
   - {nodeSelector: {matchLabels: {node.usage: hybrid}}, deletionCost: -100}
 ";
 
-/// Creates the object. Returns its UID.
-async fn create<K: Namespaced + Serialize>(cluster: &Cluster, object: Value) -> Option<String> {
-    let api: Api<K> = Api::default_namespaced(cluster.client.clone());
-    let object: K = serde_json::from_value(object).unwrap();
-    api.create(&PostParams::default(), &object).await.unwrap().uid()
-}
-
 /// A Deployment with a pod on each node, created by hand: the sandbox has no Deployment controller.
 async fn deployed() -> Cluster {
     let cluster = Cluster::without_controller().await;
-    create::<ConfigMap>(&cluster, json!({"metadata": {"name": "costs"}, "data": {"nodecosts.yaml": RULES}}))
-        .await;
+    let rules = json!({"metadata": {"name": "costs"}, "data": {"nodecosts.yaml": RULES}});
+    cluster.create::<ConfigMap>(rules).await;
     let spec = spec_of("web", "web:1", 2);
     let owner = |kind: &str, name: &str, uid: Option<String>| {
         let of = json!({"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true});
         json!([of])
     };
     let metadata = json!({"name": "web", "labels": {"tier": "inference"}});
-    let web = create::<Deployment>(&cluster, json!({"metadata": metadata, "spec": spec})).await;
+    let web = cluster.create::<Deployment>(json!({"metadata": metadata, "spec": spec})).await.uid();
     let metadata = json!({"name": "web-1", "ownerReferences": owner("Deployment", "web", web)});
-    let set = create::<ReplicaSet>(&cluster, json!({"metadata": metadata, "spec": spec})).await;
+    let set = cluster.create::<ReplicaSet>(json!({"metadata": metadata, "spec": spec})).await.uid();
     let owners = owner("ReplicaSet", "web-1", set);
     let nodes: Api<Node> = Api::all(cluster.client.clone());
     for node in nodes.list(&ListParams::default()).await.unwrap() {
@@ -50,7 +41,7 @@ async fn deployed() -> Cluster {
         let metadata = json!({"name": name, "labels": {"app": "web"}, "ownerReferences": owners});
         let mut spec = spec["template"]["spec"].clone();
         spec["nodeName"] = node.name_any().into();
-        create::<Pod>(&cluster, json!({"metadata": metadata, "spec": spec})).await;
+        cluster.create::<Pod>(json!({"metadata": metadata, "spec": spec})).await;
     }
     cluster
 }
@@ -78,10 +69,8 @@ async fn a_cost_is_written_once_and_follows_the_labels_of_the_deployment() {
     let mark = cluster.mark();
     cluster.pass(Duration::from_secs(120)).await;
     assert_eq!(cluster.asked(mark, "patch", "pods").len(), 0);
-    let deployments: Api<Deployment> = Api::default_namespaced(cluster.client.clone());
     for (tier, cost) in [("other", None), ("inference", Some("-100"))] {
-        let patch = Patch::Merge(json!({"metadata": {"labels": {"tier": tier}}}));
-        deployments.patch("web", &PatchParams::default(), &patch).await.unwrap();
+        cluster.merge::<Deployment>("web", json!({"metadata": {"labels": {"tier": tier}}})).await;
         all_have(&cluster, "hybrid", cost).await;
     }
     run.abort();

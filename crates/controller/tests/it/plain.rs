@@ -30,10 +30,6 @@ const RUNS: u64 = 60;
 /// The actions of one user.
 const ACTIONS: usize = 12;
 
-fn deployments(cluster: &Cluster) -> Api<Deployment> {
-    Api::default_namespaced(cluster.client.clone())
-}
-
 async fn create(cluster: &Cluster, rng: &mut StdRng) {
     let bounds = [(1, 0), (1, 1), (2, 1), (0, 1), (0, 2), (3, 0)].choose(rng).unwrap();
     let rolling =
@@ -41,13 +37,11 @@ async fn create(cluster: &Cluster, rng: &mut StdRng) {
     let strategy = if rng.random_bool(0.2) { json!({"type": "Recreate"}) } else { rolling };
     let mut spec = spec_of("web", "web:1", rng.random_range(3..8));
     spec["strategy"] = strategy;
-    let object = json!({"metadata": {"name": "web"}, "spec": spec});
-    let object = serde_json::from_value(object).unwrap();
-    deployments(cluster).create(&PostParams::default(), &object).await.unwrap();
+    cluster.create::<Deployment>(json!({"metadata": {"name": "web"}, "spec": spec})).await;
 }
 
 async fn patch(cluster: &Cluster, patch: Value) {
-    deployments(cluster).patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    cluster.merge::<Deployment>("web", patch).await;
 }
 
 /// One action of a user.
@@ -108,7 +102,7 @@ fn faults(cluster: &Cluster, seed: u64) {
             4 => RequestFault::Response(409),
             // It is carried out, and the answer is lost.
             5 => RequestFault::DelayAnswer(Duration::from_secs(40)),
-            _ => RequestFault::NoResponse,
+            _ => RequestFault::After(Box::pin(std::future::pending())),
         }
     });
 }
@@ -139,11 +133,10 @@ async fn finish(cluster: &Cluster) -> Result<(), String> {
     for _ in 0..120 {
         patch(cluster, json!({"spec": {"paused": false}})).await;
         cluster.pass(Duration::from_secs(5)).await;
-        let deployment = deployments(cluster).get("web").await.unwrap();
+        let deployment = cluster.api::<Deployment>().get("web").await.unwrap();
         let desired = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
         let status = deployment.status.clone().unwrap_or_default();
-        let sets: Api<ReplicaSet> = Api::default_namespaced(cluster.client.clone());
-        let sets = sets.list(&ListParams::default()).await.unwrap().items;
+        let sets = cluster.api::<ReplicaSet>().list(&ListParams::default()).await.unwrap().items;
         let pods = cluster.all_pods().await;
         let size = |set: &ReplicaSet| set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
         let sized = |set: &ReplicaSet| {

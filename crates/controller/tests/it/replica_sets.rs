@@ -5,40 +5,34 @@ use std::time::Duration;
 use http::Method;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
+use kube::api::{ListParams, PostParams};
 use ordereddeployment_api::names::{annotation, condition, reason};
 use serde_json::json;
 
 use crate::cluster::{Cluster, names, spec_of};
 use crate::fault_injector::RequestFault;
 
-fn sets(cluster: &Cluster) -> Api<ReplicaSet> {
-    Api::default_namespaced(cluster.client.clone())
-}
-
 /// A Deployment of four ready pods, which is rolled out pod by pod.
 async fn deployed(cluster: &Cluster) -> Vec<Pod> {
-    let deployments: Api<Deployment> = Api::default_namespaced(cluster.client.clone());
     let mut spec = spec_of("web", "web:1", 4);
     spec["strategy"] =
         json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
-    let object = json!({"metadata": {"name": "web"}, "spec": spec});
-    deployments.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    cluster.create::<Deployment>(json!({"metadata": {"name": "web"}, "spec": spec})).await;
     cluster.pass(Duration::from_secs(10)).await;
     cluster.all_pods().await
 }
 
 async fn roll_out(cluster: &Cluster) {
-    let deployments: Api<Deployment> = Api::default_namespaced(cluster.client.clone());
-    let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}}});
-    deployments.patch("web", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+    let containers = json!([{"name": "main", "image": "web:2"}]);
+    let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+    cluster.merge::<Deployment>("web", patch).await;
     cluster.pass(Duration::from_secs(20)).await;
 }
 
 /// The types of the conditions of the set of that image.
 async fn conditions(cluster: &Cluster, image: &str) -> Vec<String> {
-    let all = sets(cluster).list(&ListParams::default()).await.unwrap();
+    let all = cluster.api::<ReplicaSet>().list(&ListParams::default()).await.unwrap();
     let of =
         |set: &ReplicaSet| set.spec.as_ref()?.template.as_ref()?.spec.as_ref()?.containers[0].image.clone();
     let set = all.items.iter().find(|set| of(set).as_deref() == Some(image)).unwrap();
@@ -88,24 +82,19 @@ async fn a_pod_that_cannot_be_adopted_stops_only_its_set() {
 #[tokio::test(start_paused = true)]
 async fn sets_without_a_deployment_are_found_by_a_list_too() {
     let mut cluster = Cluster::start_with_deployments().await;
-    let sets = sets(&cluster);
-    let create = async |name: &str| {
-        let set = json!({"metadata": {"name": name}, "spec": spec_of(name, "web:1", 2)});
-        sets.create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
-    };
-    let pods = async || cluster.all_pods().await.len();
+    let set = |name: &str| json!({"metadata": {"name": name}, "spec": spec_of(name, "web:1", 2)});
     cluster.pass(Duration::from_secs(5)).await;
     cluster.sandbox.delay_watch("replicasets", Duration::from_secs(3600));
-    create("missed").await;
+    cluster.create::<ReplicaSet>(set("missed")).await;
     cluster.pass(Duration::from_secs(5)).await;
-    assert_eq!(pods().await, 0);
+    assert_eq!(cluster.all_pods().await.len(), 0);
     // The lagging watch expires: a list follows.
     cluster.sandbox.compact(u64::MAX);
     cluster.sandbox.delay_watch("replicasets", Duration::ZERO);
     cluster.pass(Duration::from_secs(5)).await;
-    assert_eq!(pods().await, 2);
+    assert_eq!(cluster.all_pods().await.len(), 2);
     cluster.kill();
-    create("earlier").await;
+    cluster.create::<ReplicaSet>(set("earlier")).await;
     cluster.start_controller();
     cluster.pass(Duration::from_secs(5)).await;
     assert_eq!(cluster.all_pods().await.len(), 4);
@@ -118,7 +107,7 @@ async fn a_warning_of_a_malformed_annotation_begins_with_the_kind_that_has_it() 
         "metadata": {"name": "alone", "annotations": {"ordereddeployment.io/pause": "before"}},
         "spec": spec_of("alone", "web:1", 1),
     });
-    sets(&cluster).create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
+    cluster.create::<ReplicaSet>(set).await;
     cluster.pass(Duration::from_secs(10)).await;
     let messages = cluster.events_of(reason::MALFORMED_ANNOTATION).await;
     assert!(messages.len() == 1 && messages[0].starts_with("ReplicaSet: "), "{messages:?}");

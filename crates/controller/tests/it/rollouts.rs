@@ -59,8 +59,8 @@ async fn old_pods_go_while_many_new_ones_are_created() {
 
 #[tokio::test(start_paused = true)]
 async fn a_template_that_stays_refused_is_reported_once() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}})).await;
+    let (cluster, _) =
+        Cluster::with(json!({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}})).await;
     let containers = json!([{"name": "Not A Name", "image": "a"}]);
     cluster.patch(json!({"spec": {"template": {"spec": {"containers": containers}}}})).await;
     cluster.pass(Duration::from_secs(60)).await;

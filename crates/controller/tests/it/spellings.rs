@@ -50,8 +50,7 @@ impl Cluster {
 
 #[tokio::test(start_paused = true)]
 async fn another_spelling_of_a_template_restarts_nothing_and_is_compared_once() {
-    let mut cluster = Cluster::start().await;
-    let pods = names(&cluster.deployed(json!({"replicas": 4, "template": plain()})).await);
+    let (mut cluster, pods) = Cluster::with(json!({"replicas": 4, "template": plain()})).await;
     let mark = cluster.mark();
     for spelled in spellings() {
         cluster.set_template(&spelled).await;
@@ -79,8 +78,7 @@ async fn another_spelling_of_a_template_restarts_nothing_and_is_compared_once() 
 
 #[tokio::test(start_paused = true)]
 async fn while_the_server_does_not_compare_no_rollout_starts_and_scaling_continues() {
-    let mut cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 4, "template": plain()})).await;
+    let (mut cluster, _) = Cluster::with(json!({"replicas": 4, "template": plain()})).await;
     let mark = cluster.mark();
     cluster.refuse("create", "podtemplates", 503, 1_000_000);
     cluster.set_template(&template(&json!({"image": "web:2"}), &json!({}))).await;
@@ -111,8 +109,7 @@ async fn while_the_server_does_not_compare_no_rollout_starts_and_scaling_continu
 
 #[tokio::test(start_paused = true)]
 async fn without_permission_templates_are_compared_as_written_and_an_event_says_so() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 2, "template": plain()})).await;
+    let (cluster, _) = Cluster::with(json!({"replicas": 2, "template": plain()})).await;
     cluster.refuse("create", "podtemplates", 403, 1_000_000);
     cluster.set_template(&spellings()[0]).await;
     cluster.pass(Duration::from_secs(5)).await;
@@ -126,8 +123,7 @@ async fn without_permission_templates_are_compared_as_written_and_an_event_says_
 #[tokio::test(start_paused = true)]
 async fn an_equality_that_is_not_stored_at_first_is_stored_before_it_counts() {
     for code in [409, 500, 503] {
-        let mut cluster = Cluster::start().await;
-        let pods = names(&cluster.deployed(json!({"replicas": 3, "template": plain()})).await);
+        let (mut cluster, pods) = Cluster::with(json!({"replicas": 3, "template": plain()})).await;
         cluster.refuse("patch", "orderedreplicasets", code, 4);
         cluster.set_template(&spellings()[1]).await;
         cluster.pass(Duration::from_millis(40)).await;

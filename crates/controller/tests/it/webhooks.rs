@@ -9,8 +9,11 @@ use kube::api::DeleteParams;
 use ordereddeployment_api::names::{condition, reason};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, View, names};
+use crate::cluster::{Cluster, names};
 use crate::fault_injector::{RequestFault, RequestInfo};
+
+const TAKEN: &str = r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 409,
+    "reason": "AlreadyExists", "message": "injected 409"}"#;
 
 fn bounds(surge: i32, unavailable: i32) -> Value {
     json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}})
@@ -43,9 +46,8 @@ async fn the_status_keeps_up_while_creates_are_slow() {
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_without_an_answer_is_reported_and_stops_only_what_needs_it() {
     for fate in [500, 503, 429] {
-        let cluster = Cluster::start().await;
         let spec = json!({"replicas": 4, "strategy": bounds(0, 1), "progressDeadlineSeconds": 60});
-        let pods = names(&cluster.deployed(spec).await);
+        let (cluster, pods) = Cluster::with(spec).await;
         cluster.faults.when(RequestInfo::is_dry_run, move || RequestFault::Response(fate));
         let mark = cluster.mark();
         cluster.set_image("web:2").await;
@@ -72,11 +74,6 @@ async fn failed_create(cluster: &Cluster, seconds: u64) -> String {
     message
 }
 
-async fn until_there_are(cluster: &Cluster, count: usize) -> View {
-    let there = |view: &View| view.is_complete() && view.available() == count;
-    cluster.until("all are there", there).await
-}
-
 /// An object that comes back as nobody's.
 fn disowned(object: &mut Value) {
     object["metadata"]["ownerReferences"] = json!([]);
@@ -100,7 +97,7 @@ async fn pods_that_come_back_changed_are_not_created_endlessly() {
         let pod = cluster.all_pods().await.remove(0);
         assert!(message.contains(&pod.name_any()) && message.contains(missing), "{message}");
         cluster.faults.clear();
-        until_there_are(&cluster, 3).await;
+        cluster.until_there_are(3).await;
         assert!(made() <= 4);
     }
 }
@@ -124,13 +121,13 @@ async fn stray_sets(change: fn(&mut Value), word: &str) -> Cluster {
 async fn sets_that_come_back_changed_are_not_created_endlessly() {
     let cluster = stray_sets(disowned, "owner reference").await;
     assert_eq!(cluster.all_sets().await.len(), 1);
-    until_there_are(&cluster, 2).await;
+    cluster.until_there_are(2).await;
     assert_eq!(cluster.all_sets().await.len(), 2, "the first one keeps the name that it has");
 
     let change =
         |set: &mut Value| set["spec"]["template"]["spec"]["containers"][0]["image"] = json!("other:1");
     let cluster = stray_sets(change, "with another template").await;
-    let view = until_there_are(&cluster, 2).await;
+    let view = cluster.until_there_are(2).await;
     assert_eq!(view.pods[0].spec.as_ref().unwrap().containers[0].image.as_deref(), Some("web:1"));
 }
 
@@ -142,7 +139,7 @@ async fn no_pod_is_created_in_a_set_that_does_not_select_it() {
     let cluster = stray_sets(change, "does not select the pods of its own template").await;
     let set = cluster.all_sets().await[0].name_any();
     cluster.sets().delete(&set, &DeleteParams::default()).await.unwrap();
-    until_there_are(&cluster, 2).await;
+    cluster.until_there_are(2).await;
 }
 
 /// Changes of sets that come back without one field are reported, back off, and continue once it is kept.
@@ -182,7 +179,7 @@ async fn a_field_of_a_set_that_is_not_kept_is_not_written_endlessly() {
         let patches = cluster.asked(mark, "patch", "orderedreplicasets").len();
         assert!((2..60).contains(&patches), "{patches}");
         cluster.faults.clear();
-        until_there_are(&cluster, 3).await;
+        cluster.until_there_are(3).await;
     }
 }
 
@@ -191,15 +188,14 @@ async fn a_field_of_a_set_that_is_not_kept_is_not_written_endlessly() {
 async fn requests_refused_with_conflicts_are_not_retried_endlessly() {
     let conflict: fn() -> RequestFault = || RequestFault::Response(409);
     // A name that is always taken.
-    let taken: fn() -> RequestFault = || RequestFault::NameTaken;
+    let taken: fn() -> RequestFault = || RequestFault::Answer(409, "application/json", TAKEN);
     for (deletion, method, part, fault, to, why) in [
         ("Delete", Method::DELETE, "/pods/", conflict, 2, reason::FAILED_DELETE),
         ("Evict", Method::POST, "/eviction", conflict, 2, reason::FAILED_DELETE),
         ("Delete", Method::PATCH, "/orderedreplicasets/", conflict, 4, reason::FAILED_CREATE),
         ("Delete", Method::POST, "/pods?", taken, 4, reason::FAILED_CREATE),
     ] {
-        let cluster = Cluster::start().await;
-        cluster.deployed(json!({"replicas": 3, "podDeletion": deletion})).await;
+        let (cluster, _) = Cluster::with(json!({"replicas": 3, "podDeletion": deletion})).await;
         let is_hit = move |info: &RequestInfo| info.is(&method, part) && !info.is_dry_run();
         let asked = cluster.faults.counted(is_hit, move |_| fault());
         let mark = cluster.mark();

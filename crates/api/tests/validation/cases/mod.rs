@@ -159,6 +159,23 @@ fn keyword(
     }
 }
 
+/// A case of a keyword that limits how much there may be.
+fn limit(
+    kind: &'static str,
+    at: &str,
+    says: (&'static str, &'static str),
+    most: usize,
+    with: &dyn Fn(usize) -> Value,
+) -> Case {
+    keyword(kind, at, says, with(most + 1), vec![with(most)])
+}
+
+/// The changes that `with` makes of each value of a list.
+fn each(with: &dyn Fn(Value) -> Value, values: Value) -> Vec<Value> {
+    let Value::Array(values) = values else { return vec![] };
+    values.into_iter().map(with).collect()
+}
+
 /// A case of a field that must be there, with a change that takes it away.
 fn required(kind: &'static str, at: &str, name: &'static str, breaks: Value) -> Case {
     let constraint = Constraint::Required(name);

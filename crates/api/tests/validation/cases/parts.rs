@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Case, Constraint, DEPLOYMENT, REPLICA_SET, keyword, labels, required, text};
+use super::{Case, Constraint, DEPLOYMENT, REPLICA_SET, each, keyword, labels, limit, required, text};
 
 pub(super) const TOO_LONG: (&str, &str) = ("maxLength", "Too long");
 pub(super) const TOO_MANY: (&str, &str) = ("maxItems", "Too many");
@@ -59,17 +59,14 @@ pub(super) fn int32(kind: &'static str, at: &str, with: &dyn Fn(i64) -> Value) -
 pub(super) fn after_updated(at: &str, wrap: &dyn Fn(Value) -> Value) -> Vec<Case> {
     let at = format!("{at}.afterUpdated");
     let too_few = ("minimum", "should be greater than or equal to 1");
-    let mut pattern = keyword(
-        DEPLOYMENT,
-        &at,
-        ("pattern", "should match '^0*([1-9][0-9]?|100)%$'"),
-        wrap(json!("0%")),
-        ["1%", "10%", "99%", "100%", "007%"].map(|value| wrap(json!(value))).to_vec(),
-    );
-    let others = ["", "%", "5", "000%", "101%", "1000%", "-5%", "1.5%"];
-    pattern.breaks.extend(others.map(|value| wrap(json!(value))));
     vec![
-        pattern,
+        Case {
+            kind: DEPLOYMENT,
+            at: at.clone(),
+            constraint: Constraint::Keyword("pattern", "should match '^0*([1-9][0-9]?|100)%$'"),
+            breaks: each(wrap, json!(["0%", "", "%", "5", "000%", "101%", "1000%", "-5%", "1.5%"])),
+            passes: each(wrap, json!(["1%", "10%", "99%", "100%", "007%"])),
+        },
         keyword(DEPLOYMENT, &at, too_few, wrap(json!(0)), vec![wrap(json!(1))]),
         keyword(DEPLOYMENT, &at, TOO_LARGE, wrap(json!(1_i64 << 31)), vec![wrap(json!(i32::MAX))]),
     ]
@@ -138,13 +135,7 @@ pub(super) fn selector(
         })
     };
     vec![
-        keyword(
-            kind,
-            &format!("{at}.matchLabels"),
-            TOO_MANY_PROPERTIES,
-            wrap(json!({"matchLabels": labels(65)})),
-            vec![labelled(labels(64))],
-        ),
+        limit(kind, &format!("{at}.matchLabels"), TOO_MANY_PROPERTIES, 64, &|count| labelled(labels(count))),
         keyword(
             kind,
             &format!("{at}.matchLabels{{}}"),
@@ -152,8 +143,8 @@ pub(super) fn selector(
             wrap(json!({"matchLabels": {"app": text(64)}})),
             vec![labelled(json!({"app": text(63)}))],
         ),
-        keyword(kind, &expressions, TOO_MANY, many(65), vec![many(64)]),
-        keyword(kind, &format!("{item}.key"), TOO_LONG, key(318), vec![key(317)]),
+        limit(kind, &expressions, TOO_MANY, 64, &many),
+        limit(kind, &format!("{item}.key"), TOO_LONG, 317, &key),
         keyword(
             kind,
             &format!("{item}.operator"),
@@ -161,20 +152,8 @@ pub(super) fn selector(
             operator("Gt"),
             ["In", "NotIn", "Exists", "DoesNotExist"].map(operator).to_vec(),
         ),
-        keyword(
-            kind,
-            &format!("{item}.values"),
-            TOO_MANY,
-            values(json!(vec!["x"; 65])),
-            vec![values(json!(vec!["x"; 64]))],
-        ),
-        keyword(
-            kind,
-            &format!("{item}.values[]"),
-            TOO_LONG,
-            values(json!([text(64)])),
-            vec![values(json!([text(63)]))],
-        ),
+        limit(kind, &format!("{item}.values"), TOO_MANY, 64, &|count| values(json!(vec!["x"; count]))),
+        limit(kind, &format!("{item}.values[]"), TOO_LONG, 63, &|length| values(json!([text(length)]))),
         required(kind, &item, "key", one(json!({"operator": "Exists"}))),
         required(kind, &item, "operator", one(json!({"key": "app"}))),
         Case {
@@ -215,13 +194,9 @@ pub(super) fn template(kind: &'static str) -> Vec<Case> {
             policy(&text(33)),
             vec![policy("Always")],
         ),
-        keyword(
-            kind,
-            &format!("{at}.metadata.labels"),
-            TOO_MANY_PROPERTIES,
-            labelled(labels(257)),
-            vec![labelled(labels(256))],
-        ),
+        limit(kind, &format!("{at}.metadata.labels"), TOO_MANY_PROPERTIES, 256, &|count| {
+            labelled(labels(count))
+        }),
         keyword(
             kind,
             &format!("{at}.metadata.labels{{}}"),

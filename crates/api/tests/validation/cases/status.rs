@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::parts::{TOO_LONG, TOO_MANY, TOO_MANY_PROPERTIES, UNSUPPORTED, int32};
-use super::{Case, DEPLOYMENT, REPLICA_SET, keyword, labels, required, text};
+use super::{Case, DEPLOYMENT, REPLICA_SET, keyword, labels, limit, required, text};
 
 /// The limits of the CRDs that stand at several fields: a case at each of them is accepted, and one beyond it
 /// is refused.
@@ -76,18 +76,11 @@ pub(super) fn cases() -> Vec<Case> {
         vec![both(&condition, &other)],
     ));
     for kind in [DEPLOYMENT, REPLICA_SET] {
-        let selector = |length: usize| json!({"status": {"selector": text(length)}});
-        let passes = vec![selector(SELECTOR)];
-        cases.push(keyword(kind, "status.selector", TOO_LONG, selector(SELECTOR + 1), passes));
+        let selector = |length| json!({"status": {"selector": text(length)}});
+        cases.push(limit(kind, "status.selector", TOO_LONG, SELECTOR, &selector));
     }
-    let resume = |request: String| json!({"status": {"resumeRequested": request}});
-    cases.push(keyword(
-        DEPLOYMENT,
-        "status.resumeRequested",
-        TOO_LONG,
-        resume(text(513)),
-        vec![resume(text(512)), resume("*@4".to_owned())],
-    ));
+    let resume = |length| json!({"status": {"resumeRequested": text(length)}});
+    cases.push(limit(DEPLOYMENT, "status.resumeRequested", TOO_LONG, 512, &resume));
     cases
 }
 
@@ -156,7 +149,7 @@ fn part(at: &'static str, all: &'static str) -> Vec<Case> {
         let field = format!("status.{at}.{name}");
         let broken = |says, value| keyword(DEPLOYMENT, &field, says, with(value), vec![wrap(at, whole(at))]);
         let limited = |says, most: usize, value: &dyn Fn(usize) -> Value| {
-            keyword(DEPLOYMENT, &field, says, with(value(most + 1)), vec![with(value(most))])
+            limit(DEPLOYMENT, &field, says, most, &|count| with(value(count)))
         };
         match type_ {
             "int64" | "bool" => {}

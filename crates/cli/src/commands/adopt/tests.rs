@@ -29,6 +29,12 @@ fn manifest_template() -> Value {
         "image": "web:1"}]}})
 }
 
+/// A patch of the template.
+fn image(image: &str) -> Value {
+    let template = json!({"spec": {"containers": [{"name": "web", "image": image}]}});
+    json!({"spec": {"template": template}})
+}
+
 struct Cluster {
     embedded: Embedded,
     client: Client,
@@ -148,6 +154,11 @@ impl Cluster {
         self.run(To::Deployment, None).await.0.unwrap();
     }
 
+    /// What stays as it is while no pod is created or deleted.
+    async fn kept(&self) -> (BTreeSet<String>, Vec<String>) {
+        (self.pods().await, self.turnover())
+    }
+
     /// Pods that other clients than this test have created or deleted.
     fn turnover(&self) -> Vec<String> {
         let requests = self.embedded.sandbox.requests();
@@ -207,9 +218,9 @@ impl Cluster {
 #[tokio::test(start_paused = true)]
 async fn a_deployment_is_adopted_rolled_out_and_handed_back_without_creating_or_deleting_pods() {
     let cluster = Cluster::with_deployment().await;
-    let (pods, before) = (cluster.pods().await, cluster.turnover());
+    let before = cluster.kept().await;
     cluster.adopt().await;
-    assert_eq!((cluster.pods().await, cluster.turnover()), (pods.clone(), before.clone()));
+    assert_eq!(cluster.kept().await, before);
     assert_eq!(cluster.run(To::Ordereddeployment, Some(0)).await.1, 0, "nothing is left to do");
     cluster.assert_complete(To::Ordereddeployment).await;
     let applied = cluster.get(Kind::OrderedDeployment).await.unwrap();
@@ -219,7 +230,7 @@ async fn a_deployment_is_adopted_rolled_out_and_handed_back_without_creating_or_
     assert_eq!(set.annotations()["ordereddeployment.io/revision"], "1");
 
     cluster.hand_back().await;
-    assert_eq!((cluster.pods().await, cluster.turnover()), (pods.clone(), before));
+    assert_eq!(cluster.kept().await, before);
     assert_eq!(cluster.run(To::Deployment, Some(0)).await.1, 0, "nothing is left to do");
     cluster.assert_complete(To::Deployment).await;
     cluster.assert_replaces_lost_pod().await;
@@ -227,8 +238,7 @@ async fn a_deployment_is_adopted_rolled_out_and_handed_back_without_creating_or_
     cluster.adopt().await;
     cluster.assert_complete(To::Ordereddeployment).await;
     cluster.assert_replaces_lost_pod().await;
-    let template = json!({"spec": {"containers": [{"name": "web", "image": "web:2"}]}});
-    cluster.patch(Kind::OrderedDeployment, json!({"spec": {"template": template}})).await;
+    cluster.patch(Kind::OrderedDeployment, image("web:2")).await;
     cluster
         .until("the rollout is complete", async |cluster| {
             let object = cluster.get(Kind::OrderedDeployment).await.unwrap();
@@ -238,11 +248,11 @@ async fn a_deployment_is_adopted_rolled_out_and_handed_back_without_creating_or_
                 && number(&object, "/status/availableReplicas") == 4
         })
         .await;
-    assert!(cluster.pods().await.is_disjoint(&pods));
+    assert!(cluster.pods().await.is_disjoint(&before.0));
     // Hand back with two revisions in the history.
-    let (pods, before) = (cluster.pods().await, cluster.turnover());
+    let before = cluster.kept().await;
     cluster.hand_back().await;
-    assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before));
+    assert_eq!(cluster.kept().await, before);
     cluster.assert_complete(To::Deployment).await;
     assert_eq!(cluster.list(Kind::ReplicaSet).await.len(), 2);
 }
@@ -280,18 +290,14 @@ async fn cluster_for(to: To) -> Cluster {
 async fn an_adoption_interrupted_after_each_write_continues_and_keeps_the_pods() {
     for (to, left) in each_write().await {
         let cluster = cluster_for(to).await;
-        let (pods, before) = (cluster.pods().await, cluster.turnover());
+        let before = cluster.kept().await;
         assert!(cluster.run(to, Some(left)).await.0.is_err(), "{to:?} {left}");
         // Give all controllers time to act.
         tokio::time::sleep(Duration::from_secs(10)).await;
-        assert_eq!(
-            (cluster.pods().await, cluster.turnover()),
-            (pods.clone(), before.clone()),
-            "{to:?} {left}"
-        );
+        assert_eq!(cluster.kept().await, before, "{to:?} {left}");
         let (done, _) = cluster.run(to, None).await;
         done.unwrap_or_else(|error| panic!("{to:?} {left}: {error:?}"));
-        assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before), "{to:?} {left}");
+        assert_eq!(cluster.kept().await, before, "{to:?} {left}");
         cluster.assert_complete(to).await;
         cluster.assert_replaces_lost_pod().await;
     }
@@ -329,11 +335,11 @@ async fn a_deployment_scaled_during_an_adoption_keeps_the_new_size() {
 async fn an_adoption_is_undone_while_the_deployment_exists() {
     for left in [1, 2] {
         let cluster = Cluster::with_deployment().await;
-        let (pods, before) = (cluster.pods().await, cluster.turnover());
+        let before = cluster.kept().await;
         assert!(cluster.run(To::Ordereddeployment, Some(left)).await.0.is_err());
         cluster.hand_back().await;
         cluster.assert_complete(To::Deployment).await;
-        assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before));
+        assert_eq!(cluster.kept().await, before);
         cluster.assert_replaces_lost_pod().await;
     }
 }
@@ -361,8 +367,8 @@ async fn an_adoption_that_is_not_possible_is_refused_before_the_first_write() {
     refused(&cluster, To::Ordereddeployment, "is controlled by App shop").await;
 
     let cluster = Cluster::with_deployment().await;
-    let template = json!({"spec": {"containers": [{"name": "web", "image": "web:2"}]}});
-    cluster.patch(Kind::Deployment, json!({"spec": {"paused": true, "template": template}})).await;
+    cluster.patch(Kind::Deployment, json!({"spec": {"paused": true}})).await;
+    cluster.patch(Kind::Deployment, image("web:2")).await;
     refused(&cluster, To::Ordereddeployment, "is in progress").await;
 
     let cluster = Cluster::with_deployment().await;
@@ -389,26 +395,21 @@ async fn an_adoption_that_is_not_possible_is_refused_before_the_first_write() {
 #[tokio::test(start_paused = true)]
 async fn a_template_changed_during_a_hand_back_is_an_error_until_it_is_restored() {
     let cluster = cluster_for(To::Deployment).await;
-    let (pods, before) = (cluster.pods().await, cluster.turnover());
+    let before = cluster.kept().await;
     // The ReplicaSet exists, and the annotation that stops the controller is written.
     assert!(cluster.run(To::Deployment, Some(2)).await.0.is_err());
-    let image = |image: &str| {
-        let template = json!({"spec": {"containers": [{"name": "web", "image": image}]}});
-        json!({"spec": {"template": template}})
-    };
     cluster.patch(Kind::OrderedDeployment, image("web:2")).await;
     refused(&cluster, To::Deployment, "was changed while it is being handed back").await;
     cluster.patch(Kind::OrderedDeployment, image("web:1")).await;
     cluster.hand_back().await;
     cluster.assert_complete(To::Deployment).await;
-    assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before));
+    assert_eq!(cluster.kept().await, before);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hand_back_is_refused_during_a_rollout() {
     let cluster = cluster_for(To::Deployment).await;
-    let template = json!({"spec": {"containers": [{"name": "web", "image": "broken:2"}]}});
-    cluster.patch(Kind::OrderedDeployment, json!({"spec": {"template": template}})).await;
+    cluster.patch(Kind::OrderedDeployment, image("broken:2")).await;
     cluster
         .until("a new pod is there, and an old one", async |cluster| {
             let object = cluster.get(Kind::OrderedDeployment).await.unwrap();
@@ -446,35 +447,26 @@ async fn templates(cluster: &Cluster) -> (Value, Value) {
     (object.data["spec"]["template"].clone(), set)
 }
 
+/// Fields that other clients have added stay.
 #[tokio::test(start_paused = true)]
 async fn the_new_object_has_the_template_of_its_manifest_so_that_an_apply_starts_no_rollout() {
-    let cluster = Cluster::with_deployment().await;
-    let live = cluster.get(Kind::Deployment).await.unwrap().data["spec"]["template"].clone();
-    assert_ne!(live, manifest_template(), "the API server sets defaults");
-    assert_eq!(cluster.adoption(To::Ordereddeployment).notes().await.unwrap(), Vec::<String>::new());
-    cluster.adopt().await;
-    assert_eq!(templates(&cluster).await, (manifest_template(), manifest_template()));
-    let (pods, before) = (cluster.pods().await, cluster.turnover());
-    cluster.patch(Kind::OrderedDeployment, json!({"spec": {"template": manifest_template()}})).await;
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before));
-}
-
-#[tokio::test(start_paused = true)]
-async fn fields_that_other_clients_have_added_to_the_template_stay() {
     let mut restarted = manifest_template();
     restarted["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/restartedAt": "now"});
-    let cluster = Cluster::with_template(restarted.clone()).await;
-    assert_eq!(cluster.adoption(To::Ordereddeployment).notes().await.unwrap(), Vec::<String>::new());
-    cluster.adopt().await;
-    let (pods, before) = (cluster.pods().await, cluster.turnover());
-    cluster.patch(Kind::OrderedDeployment, json!({"spec": {"template": manifest_template()}})).await;
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before));
-    let (template, set) = templates(&cluster).await;
-    assert_eq!(template["metadata"], restarted["metadata"]);
-    assert_eq!(template["spec"]["containers"], manifest_template()["spec"]["containers"]);
-    assert_eq!(template, set);
+    for given in [manifest_template(), restarted] {
+        let cluster = Cluster::with_template(given.clone()).await;
+        let live = cluster.get(Kind::Deployment).await.unwrap().data["spec"]["template"].clone();
+        assert_ne!(live, given, "the API server sets defaults");
+        assert_eq!(cluster.adoption(To::Ordereddeployment).notes().await.unwrap(), Vec::<String>::new());
+        cluster.adopt().await;
+        let before = (cluster.kept().await, templates(&cluster).await);
+        cluster.patch(Kind::OrderedDeployment, json!({"spec": {"template": manifest_template()}})).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!((cluster.kept().await, templates(&cluster).await), before);
+        let (template, set) = before.1;
+        assert_eq!(template["metadata"], given["metadata"]);
+        assert_eq!(template["spec"]["containers"], manifest_template()["spec"]["containers"]);
+        assert!(template == set && (template == given || given != manifest_template()), "{template}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -489,16 +481,16 @@ async fn a_manifest_that_differs_from_the_live_template_is_noted_and_not_used() 
         matches!(&*notes, [note] if note.contains("template.spec.containers.0.image differs")),
         "{notes:?}"
     );
-    let (pods, before) = (cluster.pods().await, cluster.turnover());
+    let before = cluster.kept().await;
     cluster.go(&adoption, None).await.0.unwrap();
     assert_eq!(templates(&cluster).await, (live.clone(), live));
-    assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before));
+    assert_eq!(cluster.kept().await, before);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_set_with_another_form_of_the_template_is_created_again() {
     let cluster = Cluster::with_deployment().await;
-    let (pods, before) = (cluster.pods().await, cluster.turnover());
+    let before = cluster.kept().await;
     assert!(cluster.run(To::Ordereddeployment, Some(2)).await.0.is_err());
     assert_eq!(templates(&cluster).await, (manifest_template(), manifest_template()));
     // The Deployment changes, and so does the given template.
@@ -507,6 +499,6 @@ async fn a_set_with_another_form_of_the_template_is_created_again() {
     let adoption = Adoption { template: Some(live.clone()), ..cluster.adoption(To::Ordereddeployment) };
     cluster.go(&adoption, None).await.0.unwrap();
     assert_eq!(templates(&cluster).await, (live.clone(), live));
-    assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before));
+    assert_eq!(cluster.kept().await, before);
     cluster.assert_complete(To::Ordereddeployment).await;
 }

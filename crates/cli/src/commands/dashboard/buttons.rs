@@ -12,7 +12,7 @@ use crate::commands::resume::{ResumeTarget, request};
 use crate::commands::undo::target;
 use crate::view::overview::images;
 use crate::view::phase::{aborted, blocked};
-use crate::view::revisions::Revision;
+use crate::view::state::Revision;
 
 /// A button.
 #[derive(Default, Serialize)]

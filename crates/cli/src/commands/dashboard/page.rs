@@ -17,8 +17,8 @@ use crate::view::age::span;
 use crate::view::overview::{Overview, PodRow, SetRow, images};
 use crate::view::pause_points::left;
 use crate::view::phase::{Phase, side};
-use crate::view::revisions::Revision;
 use crate::view::state::ObservedState;
+use crate::view::state::Revision;
 use crate::view::tree::{Health, commands, counted, detail, headline};
 
 /// Marks as on a terminal with Unicode, and no colours: the page has its own.

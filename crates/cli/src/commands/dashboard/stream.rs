@@ -15,7 +15,7 @@ use super::page::{Page, Rows, changed_rows, rows};
 use crate::client::Connection;
 use crate::client::watches::Lost;
 use crate::view::overview::Overview;
-use crate::view::revisions;
+use crate::view::state::revisions_of;
 
 /// The shortest time between two updates of a page.
 const INTERVAL: Duration = Duration::from_millis(150);
@@ -95,7 +95,7 @@ impl Sent {
         self.missing = false;
         let deployment = &state.deployment;
         let sets = self.dashboard.stores.sets(deployment);
-        let revisions = revisions::of(deployment, sets.iter().map(|set| &**set));
+        let revisions = revisions_of(deployment, sets.iter().map(|set| &**set));
         let args = &self.dashboard.args;
         let buttons = if args.read_only { Vec::new() } else { buttons(deployment, &revisions, &flags) };
         let overview = Overview::of(&state, &args.pool_label);

@@ -9,8 +9,8 @@ use super::page::{Page, Rows, changed_rows, rows};
 use crate::testing::{
     aborted, at_declared, at_revision, deployment, observed_state, overview, paused_before, pod,
 };
-use crate::view::revisions::Revision;
 use crate::view::state::ObservedState;
+use crate::view::state::Revision;
 
 fn revisions(state: &ObservedState) -> Vec<Revision> {
     let back = ordereddeployment_planner::last_served(&state.deployment, &state.sets);

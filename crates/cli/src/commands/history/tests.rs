@@ -13,11 +13,10 @@ use crate::testing::fixture::Fixture;
 async fn the_history_lists_revisions_and_shows_the_template_of_one() {
     let fixture = Fixture::start().await;
     fixture.complete_second().await;
-    let table = history(&fixture.connection, "web", None, None, Style::default()).await.unwrap();
-    let one = history(&fixture.connection, "web", Some(1), None, Style::default()).await.unwrap();
+    let shown = async |revision| history(&fixture.connection, "web", revision, None, Style::default()).await;
+    let (table, one) = (shown(None).await.unwrap(), shown(Some(1)).await.unwrap());
     insta::assert_snapshot!(format!("{table}\n{one}"));
-    let error =
-        history(&fixture.connection, "web", Some(7), None, Style::default()).await.unwrap_err().to_string();
+    let error = shown(Some(7)).await.unwrap_err().to_string();
     assert!(error.contains("no revision 7\nhint: it has 1, 2"), "{error}");
 }
 

@@ -13,8 +13,7 @@ use crate::view::pod::ObservedPod;
 
 #[tokio::test(start_paused = true)]
 async fn a_mark_changes_the_order_and_the_pause_point_and_is_removed_again() {
-    let fixture = Fixture::start().await;
-    let order = fixture.order().await;
+    let (fixture, order) = Fixture::with_order().await;
     let last = &order[3];
     let marks = Marks { priority: Some(7), pause: Some(Side::After), length: Some(Duration::from_secs(600)) };
     let mut output = vec![fixture.mark(last, marks).await];
@@ -35,8 +34,7 @@ async fn a_mark_changes_the_order_and_the_pause_point_and_is_removed_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_point_that_can_move_or_pauses_nothing_has_a_note() {
-    let fixture = Fixture::start().await;
-    let order = fixture.order().await;
+    let (fixture, order) = Fixture::with_order().await;
     let (first, last) = (&order[0], &order[3]);
     let pause = |side| Marks { pause: Some(side), ..Marks::default() };
     let has = |text: &str, part: &str| text.contains(part);
@@ -63,8 +61,7 @@ async fn a_pause_point_that_can_move_or_pauses_nothing_has_a_note() {
 
 #[tokio::test(start_paused = true)]
 async fn all_pods_of_an_object_are_unmarked_at_once() {
-    let fixture = Fixture::start().await;
-    let order = fixture.order().await;
+    let (fixture, order) = Fixture::with_order().await;
     let connection = &fixture.connection;
     assert_eq!(unmark_all(connection, Family::Ordered, "web").await.unwrap(), "web: no pod has marks");
     fixture.mark(&order[0], BEFORE).await;
@@ -84,8 +81,7 @@ async fn all_pods_of_an_object_are_unmarked_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_cannot_be_unmarked_does_not_prevent_the_others() {
-    let fixture = Fixture::start().await;
-    let order = fixture.order().await;
+    let (fixture, order) = Fixture::with_order().await;
     for pod in &order[..3] {
         fixture.mark(pod, Marks { priority: Some(3), ..Marks::default() }).await;
     }

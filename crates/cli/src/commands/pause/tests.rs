@@ -7,8 +7,7 @@ use crate::testing::fixture::{Fixture, without_names};
 
 #[tokio::test(start_paused = true)]
 async fn a_resume_does_not_change_spec_paused() {
-    let fixture = Fixture::start().await;
-    let order = fixture.order().await;
+    let (fixture, order) = Fixture::with_order().await;
     let connection = &fixture.connection;
     let mut output = vec![
         set(connection, "web", true).await.unwrap(),

@@ -9,8 +9,7 @@ use ordereddeployment_placement::Node;
 use ordereddeployment_preview::{Assumptions, preview};
 use serde_json::{Value, json};
 
-use super::forecast::Plan;
-use super::idle_points;
+use super::forecast::{Plan, idle_points};
 use super::spec_change::{SpecChange, manifest};
 use super::{json as as_json, text as as_text};
 use crate::commands::set::pair;
@@ -25,14 +24,15 @@ fn four() -> Vec<Pod> {
     pods
 }
 
+/// Complete at revision 1.
+fn complete() -> ObservedState {
+    observed_state(4, "web:1", &at_revision(1), &four())
+}
+
 /// The plan for that change, on the four nodes of the state.
 fn plan_of(state: &ObservedState, change: &SpecChange) -> Plan {
-    let node = json!({"status": {"allocatable": {"pods": "110"}}});
-    let nodes: BTreeMap<String, Node> = state
-        .nodes
-        .keys()
-        .map(|name| (name.clone(), Node::of(&serde_json::from_value(node.clone()).unwrap())))
-        .collect();
+    let node = serde_json::from_value(json!({"status": {"allocatable": {"pods": "110"}}})).unwrap();
+    let nodes = state.nodes.keys().map(|name| (name.clone(), Node::of(&node))).collect();
     plan_on(state, change, Some(nodes))
 }
 
@@ -47,7 +47,7 @@ fn plan_on(state: &ObservedState, change: &SpecChange, nodes: Option<BTreeMap<St
         others: BTreeMap::new(),
     };
     let preview = preview(&snapshot, &assumptions);
-    let idle = idle_points::notes(&snapshot, &preview);
+    let notes = idle_points(&snapshot, &preview);
     Plan {
         name: "web".into(),
         namespace: "shop".into(),
@@ -56,7 +56,7 @@ fn plan_on(state: &ObservedState, change: &SpecChange, nodes: Option<BTreeMap<St
         preview,
         assumptions,
         ready_after_learned: true,
-        notes: idle,
+        notes,
         next: Some("kubectl ordered set image web web=web:2".to_owned()),
     }
 }
@@ -66,12 +66,7 @@ fn to_image(text: &str) -> SpecChange {
 }
 
 fn rollout() -> Plan {
-    plan_of(&observed_state(4, "web:1", &at_revision(1), &four()), &to_image("web=web:2"))
-}
-
-#[test]
-fn a_rollout_is_listed_step_by_step_with_its_pauses() {
-    insta::assert_snapshot!(as_text::text(&rollout(), PLAIN));
+    plan_of(&complete(), &to_image("web=web:2"))
 }
 
 #[test]
@@ -91,43 +86,34 @@ fn on_narrow_terminals_reasons_are_cut_and_texts_are_wrapped() {
 }
 
 #[test]
-fn a_pause_point_with_a_duration_and_one_after_its_pod_show_how_they_end() {
-    let mut pods = four();
-    pods[1] = pods[1].clone().annotate("ordereddeployment.io/pause-duration", "5m");
-    pods[2] = pods[2].clone().pause("after");
-    let plan = plan_of(&observed_state(4, "web:1", &at_revision(1), &pods), &to_image("web=web:2"));
-    insta::assert_snapshot!(as_text::text(&plan, PLAIN));
-}
-
-#[test]
-fn a_stuck_rollout_shows_the_reason() {
-    let mut state = observed_state(4, "web:1", &at_revision(1), &four());
+fn plans_list_their_steps_and_pauses_and_how_they_end() {
+    let mut timed = four();
+    timed[1] = timed[1].clone().annotate("ordereddeployment.io/pause-duration", "5m");
+    timed[2] = timed[2].clone().pause("after");
+    let timed = observed_state(4, "web:1", &at_revision(1), &timed);
+    let mut state = complete();
     // No pod can be scheduled.
     state.nodes.clear();
-    let mut plan = plan_of(&state, &to_image("web=web:2"));
-    plan.next = None;
-    insta::assert_snapshot!(as_text::text(&plan, PLAIN));
-}
-
-#[test]
-fn a_scale_down_deletes_the_first_pods_and_does_not_pause() {
-    let change = SpecChange { replicas: Some(2), ..SpecChange::default() };
-    insta::assert_snapshot!(as_text::text(
-        &plan_of(&observed_state(4, "web:1", &at_revision(1), &four()), &change),
-        PLAIN
-    ));
-}
-
-#[test]
-fn the_rest_of_a_paused_rollout_starts_with_its_resume() {
+    let stuck = Plan { next: None, ..plan_of(&state, &to_image("web=web:2")) };
     let mut pods = four();
-    let paused_pod = pods[1].clone();
     pods.remove(0);
-    pods.push(pod("web:2", "gggggggg", "n1"));
-    let mut status = paused_before(&paused_pod);
+    let mut status = paused_before(&pods[0]);
     status["hold"]["sizes"] = json!({"5d9c7b8c4d": 3, "7f6d9b8c4d": 1});
-    let plan = plan_of(&observed_state(4, "web:2", &status, &pods), &SpecChange::default());
-    insta::assert_snapshot!(as_text::text(&plan, PLAIN));
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    let paused = observed_state(4, "web:2", &status, &pods);
+    let scaled = SpecChange { replicas: Some(2), ..SpecChange::default() };
+    for (name, plan) in [
+        ("a_rollout_is_listed_step_by_step_with_its_pauses", rollout()),
+        (
+            "a_pause_point_with_a_duration_and_one_after_its_pod_show_how_they_end",
+            plan_of(&timed, &to_image("web=web:2")),
+        ),
+        ("a_stuck_rollout_shows_the_reason", stuck),
+        ("a_scale_down_deletes_the_first_pods_and_does_not_pause", plan_of(&complete(), &scaled)),
+        ("the_rest_of_a_paused_rollout_starts_with_its_resume", plan_of(&paused, &SpecChange::default())),
+    ] {
+        insta::assert_snapshot!(name, as_text::text(&plan, PLAIN));
+    }
 }
 
 #[test]
@@ -157,14 +143,13 @@ fn a_rollout_paused_by_its_spec_does_not_continue() {
         images: vec![pair("*=web:2").unwrap()],
         ..SpecChange::default()
     };
-    let text = as_text::text(&plan_of(&observed_state(4, "web:1", &at_revision(1), &four()), &change), PLAIN);
+    let text = as_text::text(&plan_of(&complete(), &change), PLAIN);
     assert!(text.contains("The rollout does not continue while spec.paused is set."), "{text}");
     assert!(text.starts_with("web in shop: no pod would be created or deleted\n"), "{text}");
 }
 
 fn current(last_applied: Option<&Value>) -> OrderedDeployment {
-    let mut object: OrderedDeployment =
-        (*observed_state(4, "web:1", &at_revision(1), &four()).deployment).clone();
+    let mut object = (*complete().deployment).clone();
     if let Some(applied) = last_applied {
         let key = "kubectl.kubernetes.io/last-applied-configuration".to_owned();
         object.metadata.annotations = Some([(key, applied.to_string())].into());
@@ -226,7 +211,7 @@ fn the_manifest_is_found_among_other_documents() {
 #[test]
 fn a_plan_for_two_billion_pods_stops_early() {
     let change = SpecChange { replicas: Some(i32::MAX), ..SpecChange::default() };
-    let plan = plan_of(&observed_state(4, "web:1", &at_revision(1), &four()), &change);
+    let plan = plan_of(&complete(), &change);
     assert_eq!(plan.preview.end, ordereddeployment_preview::End::LimitReached);
     assert_eq!(plan.preview.created(), 0);
 }
@@ -252,7 +237,7 @@ fn long_plans_are_folded_between_their_pauses() {
 
 #[test]
 fn without_nodes_each_new_pod_finds_one() {
-    let state = observed_state(4, "web:1", &at_revision(1), &four());
+    let state = complete();
     let plan = plan_on(&state, &to_image("web=web:2"), None);
     assert_eq!(plan.preview.end, ordereddeployment_preview::End::Complete);
     // With nodes that have no room, they stay pending.

@@ -6,8 +6,7 @@ use crate::testing::fixture::{Fixture, without_names};
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_replaces_all_pods_and_lists_the_pause_points() {
-    let fixture = Fixture::start().await;
-    let order = fixture.order().await;
+    let (fixture, order) = Fixture::with_order().await;
     fixture.mark(&order[1], Marks { pause: Some(Side::After), ..Marks::default() }).await;
     let output = restart(&fixture.connection, "web").await.unwrap();
     insta::assert_snapshot!(without_names(&output, &order));

@@ -200,8 +200,7 @@ fn declared_points_are_found_by_their_names_and_not_as_pods() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_requests_nothing_and_a_server_checks_the_write() {
-    let fixture = Fixture::start().await;
-    let order = fixture.order().await;
+    let (fixture, order) = Fixture::with_order().await;
     let before = Marks { priority: Some(1), pause: Some(Side::Before), length: None };
     mark(&fixture.connection, &order[0], before).await.unwrap();
     fixture.image("web:2").await;

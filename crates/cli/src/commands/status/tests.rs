@@ -68,8 +68,7 @@ fn declared_points_aborts_and_suspensions_have_a_line() {
 
 #[tokio::test(start_paused = true)]
 async fn a_complete_rollout_names_the_pause_points_that_are_left() {
-    let fixture = Fixture::start().await;
-    let order = fixture.order().await;
+    let (fixture, order) = Fixture::with_order().await;
     assert_eq!(points_left("web", &fixture.connection).await, None);
     fixture.mark(&order[1], BEFORE).await;
     let note = points_left("web", &fixture.connection).await.unwrap();

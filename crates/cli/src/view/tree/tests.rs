@@ -27,26 +27,24 @@ fn narrow(state: &ObservedState, width: usize) -> String {
 }
 
 #[test]
-fn a_complete_rollout_orders_all_pods_and_shows_the_pause_point_of_the_next_one() {
-    insta::assert_snapshot!(tree(&observed_state(4, "web:1", &at_revision(1), &four())));
-}
-
-#[test]
-fn a_rollout_orders_its_old_pods_and_shows_its_pause_point() {
-    let mut pods = four();
-    pods[0].terminating = true;
-    let mut updated = pod("web:2", "gggggggg", "n1");
-    updated.ready = false;
-    pods.push(updated);
-    pods.push(Pod { node: None, ready: false, ..pod("web:2", "hhhhhhhh", "n1") });
-    insta::assert_snapshot!(tree(&observed_state(4, "web:2", &at_revision(2), &pods)));
-}
-
-#[test]
-fn a_paused_rollout_shows_its_pause_point_and_the_resume_command() {
+fn rollouts_have_their_order_and_the_next_pause_point() {
+    let mut started = four();
+    started[0].terminating = true;
+    started.push(Pod { ready: false, ..pod("web:2", "gggggggg", "n1") });
+    started.push(Pod { node: None, ready: false, ..pod("web:2", "hhhhhhhh", "n1") });
     let mut pods = one_updated();
     pods[2] = pods[2].clone().pause("after");
-    insta::assert_snapshot!(tree(&observed_state(4, "web:2", &paused_before(&pods[0]), &pods)));
+    let complete = observed_state(4, "web:1", &at_revision(1), &four());
+    let started = observed_state(4, "web:2", &at_revision(2), &started);
+    let paused = observed_state(4, "web:2", &paused_before(&pods[0]), &pods);
+    for (name, state, wide) in [
+        ("a_complete_rollout_orders_all_pods_and_shows_the_pause_point_of_the_next_one", &complete, false),
+        ("a_rollout_orders_its_old_pods_and_shows_its_pause_point", &started, false),
+        ("a_paused_rollout_shows_its_pause_point_and_the_resume_command", &paused, false),
+        ("the_wide_tree_has_ages_and_restarts", &complete, true),
+    ] {
+        insta::assert_snapshot!(name, render(&overview(state), Drawing { wide, ..PLAIN }));
+    }
 }
 
 #[test]
@@ -105,13 +103,6 @@ fn a_malformed_annotation_and_a_lagging_controller_are_noted() {
 }
 
 #[test]
-fn without_pools_there_is_no_column_for_them() {
-    let mut state = observed_state(4, "web:1", &at_revision(1), &four());
-    state.nodes.clear();
-    assert!(!tree(&state).contains("POOL"));
-}
-
-#[test]
 fn a_pause_point_after_the_last_pod_is_no_barrier() {
     let mut pods = four();
     pods[1].annotations.remove("ordereddeployment.io/pause-point");
@@ -151,12 +142,6 @@ fn a_narrow_terminal_has_fewer_columns_and_keeps_names_order_and_reasons() {
     let all = ["AGE", "PRIO", "READY", "POOL", "NODE"];
     let one_by_one: Vec<&[&str]> = (0..=all.len()).map(|count| &all[..count]).collect();
     assert_eq!(left_out, one_by_one);
-}
-
-#[test]
-fn the_wide_tree_has_ages_and_restarts() {
-    let shown = overview(&observed_state(4, "web:1", &at_revision(1), &four()));
-    insta::assert_snapshot!(render(&shown, Drawing { wide: true, ..PLAIN }));
 }
 
 #[test]

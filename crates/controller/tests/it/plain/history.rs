@@ -267,12 +267,12 @@ impl History {
             found.push("the rollout is paused before it".to_owned());
         }
         let sizes_stand = || self.sets.values().all(|set| set.size.settled(at).is_some());
-        let is_of_old_set = self.image.settled(at).is_some_and(|image| *image != set.image);
+        let is_old = self.image.settled(at).is_some_and(|image| *image != set.image);
         // With faults, a scale-down from before can still be carried out.
         if self.lag == LAGS[0]
             && self.held.settled(at).is_some_and(Option::is_some)
             && self.paused.settled(at) == Some(&true)
-            && is_of_old_set
+            && is_old
             && held != Some(uid)
             && self.replicas.settled(at).is_some_and(|replicas| *replicas > 0)
             && sizes_stand()
@@ -280,7 +280,6 @@ impl History {
             found.push("the rollout is paused".to_owned());
         }
         let replicas = self.replicas.settled(at);
-        let is_old = self.image.settled(at).is_some_and(|image| *image != set.image);
         let has_new = self.image.now().is_some_and(|image| self.sets.values().any(|set| set.image == *image));
         let scales = self.sets.values().any(|set| {
             set.size.now() != Some(&0) && set.desired.now().copied().flatten() != replicas.copied()

@@ -13,7 +13,7 @@ use crate::client::watch_cache::WatchCache;
 use crate::commands::list::waiting;
 use crate::commands::plan::timeline;
 use crate::testing::fixture::Fixture;
-use crate::view::revisions;
+use crate::view::state::revisions_of;
 
 /// What the commands and the dashboard show, for all namespaces, at this time.
 async fn shown(fixture: &Fixture, now: jiff::Timestamp) -> Vec<String> {
@@ -24,7 +24,7 @@ async fn shown(fixture: &Fixture, now: jiff::Timestamp) -> Vec<String> {
     let (watched, stores) = (cache.states(now), cache.stores);
     let page = stores.state("default", "web", now).unwrap();
     let sets = stores.sets(&page.deployment);
-    let history = revisions::of(&page.deployment, sets.iter().map(|set| &**set));
+    let history = revisions_of(&page.deployment, sets.iter().map(|set| &**set));
     let plan = timeline(&connection.client, &page, &["web=web:3".to_owned()]).await.unwrap();
     let list = waiting(&Api::all(connection.client.clone())).await.remove(&("default".into(), "web".into()));
     let states = [read, watched, vec![page]].map(|mut states| {

@@ -26,90 +26,60 @@ fn paused(mut state: ObservedState) -> ObservedState {
 }
 
 #[test]
-fn a_pause_point_with_spec_paused_says_that_a_resume_is_not_enough() {
-    insta::assert_snapshot!(tree(&paused(paused_at_point())));
-}
-
-#[test]
-fn a_pause_point_with_a_duration_says_when_it_resumes() {
-    let mut state = paused_at_point();
-    let status = Arc::make_mut(&mut state.deployment).status.as_mut().unwrap();
-    let hold = status.hold.as_mut().unwrap();
-    hold.until = Some(serde_json::from_value(json!("2030-01-01T12:08:00Z")).unwrap());
-    insta::assert_snapshot!(tree(&state).lines().take(4).collect::<Vec<_>>().join("\n"));
-}
-
-#[test]
-fn a_blocked_rollout_shows_the_message_of_the_condition() {
+fn a_failing_rollout_shows_the_message_of_its_condition() {
+    let failing = |type_, status, reason, message, pods: &[Pod]| {
+        let mut of_object = at_revision(2);
+        of_object["conditions"] = json!([condition(type_, status, reason, message)]);
+        observed_state(4, "web:2", &of_object, pods)
+    };
     let mut pods = four();
     pods[1].ready = false;
     pods[2].ready = false;
     pods.push(pod("web:2", "gggggggg", "n1"));
-    let mut status = at_revision(2);
     let message = "Blocked at pause point web-5d9c7b8c4d-dddddddd@2: (the pods that block it)";
-    status["conditions"] = json!([condition("Stalled", "True", "Blocked", message)]);
-    insta::assert_snapshot!(tree(&observed_state(4, "web:2", &status, &pods)));
-}
-
-#[test]
-fn spec_paused_during_a_rollout() {
-    insta::assert_snapshot!(tree(&paused(observed_state(4, "web:2", &at_revision(2), &one_updated()))));
-}
-
-#[test]
-fn a_rollout_past_its_deadline_shows_the_failure_and_the_rollback_command() {
+    let blocked = failing("Stalled", "True", "Blocked", message, &pods);
     let mut pods = four();
     pods.push(Pod { ready: false, waiting: Some(("CrashLoopBackOff", 7)), ..pod("web:2", "gggggggg", "n1") });
     pods.push(Pod { ready: false, node: None, ..pod("web:2", "hhhhhhhh", "n1") });
-    let mut status = at_revision(2);
     let message = "OrderedReplicaSet web-7f6d9b8c4d has not progressed for 600 s";
-    status["conditions"] = json!([condition("Progressing", "False", "ProgressDeadlineExceeded", message)]);
-    insta::assert_snapshot!(tree(&observed_state(4, "web:2", &status, &pods)));
-}
-
-#[test]
-fn a_stalled_rollout_shows_the_message_of_the_condition() {
-    let mut status = at_revision(2);
+    let late = failing("Progressing", "False", "ProgressDeadlineExceeded", message, &pods);
     let message = "the API server refuses the template: spec.containers[0].image: Required value";
-    status["conditions"] = json!([condition("Stalled", "True", "TemplateRefused", message)]);
-    let mut state = observed_state(4, "web:2", &status, &four());
+    let mut refused = failing("Stalled", "True", "TemplateRefused", message, &four());
     // The rollout has started, and its set does not exist yet.
-    let deployment = Arc::make_mut(&mut state.deployment);
+    let deployment = Arc::make_mut(&mut refused.deployment);
     let hash = template_hash(&deployment.spec.template, 0);
     let rollout = deployment.status.as_mut().and_then(|status| status.rollout.as_mut()).unwrap();
     rollout.template_hash = hash;
-    insta::assert_snapshot!(tree(&state));
+    for (name, state) in [
+        ("a_blocked_rollout_shows_the_message_of_the_condition", blocked),
+        ("a_rollout_past_its_deadline_shows_the_failure_and_the_rollback_command", late),
+        ("a_stalled_rollout_shows_the_message_of_the_condition", refused),
+    ] {
+        insta::assert_snapshot!(name, tree(&state));
+    }
 }
 
 #[test]
-fn scaled_to_zero() {
-    insta::assert_snapshot!(tree(&observed_state(0, "web:1", &at_revision(1), &[])));
-}
-
-#[test]
-fn terminating_pods_are_marked_and_have_no_place() {
-    let mut pods = four();
-    pods[0].terminating = true;
-    pods[2].terminating = true;
-    pods.push(pod("web:2", "gggggggg", "n1"));
-    insta::assert_snapshot!(tree(&observed_state(4, "web:2", &at_revision(2), &pods)));
-}
-
-#[test]
-fn two_older_revisions_share_one_order() {
+fn other_states_have_their_lines_and_notes() {
+    let mut unread = observed_state(4, "web:1", &at_revision(1), &four());
+    unread.nodes.clear();
+    unread.nodes_unread = Some("nodes is forbidden: User \"dev\" cannot list resource \"nodes\"".to_owned());
     let mut pods = four();
     pods.push(pod("web:2", "gggggggg", "n1").priority(4));
     pods.push(pod("web:2", "hhhhhhhh", "n3"));
     pods.push(pod("web:3", "kkkkkkkk", "n4"));
-    insta::assert_snapshot!(tree(&observed_state(6, "web:3", &at_revision(3), &pods)));
-}
-
-#[test]
-fn without_access_to_nodes_a_note_says_that_node_rules_are_ignored() {
-    let mut state = observed_state(4, "web:1", &at_revision(1), &four());
-    state.nodes.clear();
-    state.nodes_unread = Some("nodes is forbidden: User \"dev\" cannot list resource \"nodes\"".to_owned());
-    insta::assert_snapshot!(tree(&state));
+    let mut suspended = at_revision(2);
+    suspended["rollout"]["points"] = json!([{"id": "canary@2"}]);
+    suspended["replicas"] = 0.into();
+    for (name, state) in [
+        ("a_pause_point_with_spec_paused_says_that_a_resume_is_not_enough", paused(paused_at_point())),
+        ("scaled_to_zero", observed_state(0, "web:1", &at_revision(1), &[])),
+        ("a_suspended_rollout_says_how_it_continues", observed_state(0, "web:2", &suspended, &[])),
+        ("two_older_revisions_share_one_order", observed_state(6, "web:3", &at_revision(3), &pods)),
+        ("without_access_to_nodes_a_note_says_that_node_rules_are_ignored", unread),
+    ] {
+        insta::assert_snapshot!(name, tree(&state));
+    }
 }
 
 #[test]
@@ -191,12 +161,4 @@ fn an_aborted_rollout_shows_how_far_it_is_rolled_back() {
     pods[4].terminating = true;
     let done = tree(&paused(observed_state(4, "web:2", &aborted(), &pods)));
     insta::assert_snapshot!(format!("{half}\n{done}"));
-}
-
-#[test]
-fn a_suspended_rollout_says_how_it_continues() {
-    let mut status = at_revision(2);
-    status["rollout"]["points"] = json!([{"id": "canary@2"}]);
-    status["replicas"] = 0.into();
-    insta::assert_snapshot!(tree(&observed_state(0, "web:2", &status, &[])));
 }
