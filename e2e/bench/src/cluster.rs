@@ -5,8 +5,9 @@ use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use k8s_openapi::api::apps::v1::ReplicaSet;
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
 use ordereddeployment_sandbox::NodeSpec;
@@ -14,7 +15,7 @@ use scenarios::real::{BuiltIn, ControlPlane};
 use scenarios::{Manager, Server, Setting, TestCluster};
 use serde_json::{Value, json};
 
-use crate::contender::{Contender, deployments};
+use crate::contender::Contender;
 use crate::null;
 use crate::observer::{LIMIT, Observer};
 use crate::workload::Bounds;
@@ -44,27 +45,30 @@ pub struct Cluster {
     probes: AtomicU32,
 }
 
-/// A controller that runs.
-pub struct Running {
-    /// Its process; the null driver has none.
-    pub process: Option<Process>,
-    /// The ordereddeployment controller.
-    manager: Option<Manager>,
-    built_in: Option<BuiltIn>,
+/// A controller that runs, or none.
+pub enum Running {
+    Ours(Manager),
+    BuiltIn(BuiltIn),
+    Nothing,
 }
 
 impl Running {
-    /// The driver without a controller.
-    pub fn nothing() -> Self {
-        Self { process: None, manager: None, built_in: None }
+    /// Its process.
+    pub fn process(&self) -> Result<Process> {
+        match self {
+            Self::Ours(manager) => manager.id().context("the controller has ended").map(Process),
+            Self::BuiltIn(built_in) => built_in.id().map(Process),
+            Self::Nothing => bail!("no process is measured"),
+        }
     }
 
     /// Kills it. Returns after it has ended.
     pub async fn kill(self) -> Result<()> {
-        if let Some(manager) = self.manager {
-            manager.kill().await?;
+        match self {
+            Self::Ours(manager) => manager.kill().await,
+            Self::BuiltIn(built_in) => built_in.kill(),
+            Self::Nothing => Ok(()),
         }
-        self.built_in.map_or(Ok(()), BuiltIn::kill)
     }
 }
 
@@ -109,54 +113,45 @@ impl Cluster {
     /// until it has read everything.
     pub async fn run(&self, contender: Contender) -> Result<Running> {
         let mut running = self.spawn(contender)?;
-        if let Some(manager) = &mut running.manager {
-            manager.until_logged("every watch has synced").await?;
-        }
-        if running.built_in.is_some() {
-            self.until_built_in_works().await?;
+        match &mut running {
+            Running::Ours(manager) => manager.until_logged("every watch has synced").await.map(drop)?,
+            Running::BuiltIn(_) => self.until_built_in_works().await?,
+            Running::Nothing => {}
         }
         Ok(running)
     }
 
     /// Starts the controller, without any wait.
     pub fn spawn(&self, contender: Contender) -> Result<Running> {
-        match contender {
-            Contender::Ours => {
-                let manager = self.test_cluster.start_manager_beside_the_proxy(&["--kube-api-qps=0"])?;
-                let process = Some(Process::of(manager.id().context("the controller has ended")?));
-                Ok(Running { process, manager: Some(manager), ..Running::nothing() })
-            }
-            Contender::BuiltIn => {
-                let built_in = self.test_cluster.start_built_in_apart(BUILT_IN, &UNLIMITED)?;
-                let process = Some(Process::of(built_in.id()?));
-                Ok(Running { process, built_in: Some(built_in), ..Running::nothing() })
-            }
-            Contender::Null => Ok(Running::nothing()),
-        }
+        let cluster = &self.test_cluster;
+        Ok(match contender {
+            Contender::Ours => Running::Ours(cluster.start_manager_beside_the_proxy(&["--kube-api-qps=0"])?),
+            Contender::BuiltIn => Running::BuiltIn(cluster.start_built_in_apart(BUILT_IN, &UNLIMITED)?),
+            Contender::Null => Running::Nothing,
+        })
     }
 
     /// The built-in controllers do not say when they have read everything: they work then.
     async fn until_built_in_works(&self) -> Result<()> {
         let name = format!("probe-{}", self.probes.fetch_add(1, Ordering::Relaxed));
         Contender::BuiltIn.create(&self.test_cluster, &name, 0, Bounds::STRICT).await?;
-        let sets: Api<ReplicaSet> =
-            Api::namespaced(self.test_cluster.client.clone(), &self.test_cluster.namespace);
         let is_known = |sets: &[ReplicaSet]| {
             sets.iter().any(|set| {
                 set.name_any().starts_with(&name)
                     && set.status.as_ref().is_some_and(|status| status.observed_generation.is_some())
             })
         };
-        self.test_cluster.until_all(sets, "known to the built-in controllers", is_known).await?;
-        deployments(&self.test_cluster).delete(&name, &DeleteParams::default()).await?;
+        self.test_cluster
+            .until_all(self.test_cluster.api(), "known to the built-in controllers", is_known)
+            .await?;
+        self.test_cluster.api::<Deployment>().delete(&name, &DeleteParams::default()).await?;
         Ok(())
     }
 
     /// Removes a namespace with everything in it. Returns after it is gone.
     pub async fn remove(&self, test_cluster: &TestCluster) -> Result<()> {
         test_cluster.clear().await?;
-        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> =
-            Api::all(self.test_cluster.client.clone());
+        let namespaces: Api<Namespace> = Api::all(self.test_cluster.client.clone());
         let named = ListParams::default().fields(&format!("metadata.name={}", test_cluster.namespace));
         let limit = tokio::time::Instant::now() + LIMIT;
         while !namespaces.list(&named).await?.items.is_empty() {
@@ -172,8 +167,8 @@ impl Cluster {
             return Ok(());
         }
         let test_cluster = self.test_cluster.apart(OTHERS).await?;
-        let observer = Observer::start(&test_cluster.client, &test_cluster.namespace);
-        null::create_pods(&test_cluster, (0..others).map(other)).await?;
+        let observer = Observer::start(&test_cluster);
+        null::create(&test_cluster, (0..others).map(other)).await?;
         observer.until_created(others).await.map(drop)
     }
 }
@@ -220,10 +215,6 @@ const TICK: f64 = 0.01;
 pub struct Process(u32);
 
 impl Process {
-    pub fn of(id: u32) -> Self {
-        Self(id)
-    }
-
     /// User and system time so far, in seconds.
     pub fn cpu_seconds(self) -> Result<f64> {
         let text = self.read("stat")?;
@@ -254,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_process_has_cpu_time_and_memory() {
-        let own = Process::of(std::process::id());
+        let own = Process(std::process::id());
         assert!(own.cpu_seconds().unwrap() >= 0.0);
         let large = std::hint::black_box(vec![1_u8; 64 << 20]);
         assert!(own.resident_mib().unwrap() >= 64.0);

@@ -9,22 +9,22 @@ mod contender;
 mod null;
 mod observer;
 mod promises;
-mod report;
 mod results;
 mod rows;
 mod workload;
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 
-use crate::cluster::{Cluster, Shape};
-use crate::results::{How, Results};
+use crate::cluster::Cluster;
 use crate::rows::Row;
+
+/// The page of the results.
+const PAGE: &str = "docs/internals/benchmarks/results.md";
 
 /// Measures rollouts on a real control plane.
 #[derive(Debug, Parser)]
@@ -33,15 +33,12 @@ struct Arguments {
     /// Also measure the rows that take long: more pods, more objects, longer waits.
     #[arg(long)]
     large: bool,
-    /// Measure only the rows with these names, and keep the other results.
+    /// Measure only the rows with these names, and print the table instead of writing the page.
     #[arg(long, value_name = "ROW", value_delimiter = ',')]
     only: Vec<String>,
     /// How often each row is measured for each contender; large ones once. The report gives medians.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// The folder of the report. Results there of rows that are not measured are kept.
-    #[arg(long, default_value = "docs/internals/benchmarks")]
-    output: PathBuf,
     /// Print the names of the rows and end.
     #[arg(long)]
     list: bool,
@@ -87,47 +84,38 @@ fn run() -> Result<()> {
 }
 
 async fn measure(arguments: &Arguments) -> Result<()> {
-    let known: Vec<&str> = rows::rows().into_iter().map(|row| row.name).collect();
-    let file = arguments.output.join(report::VALUES);
-    let mut broken = Vec::new();
-    for (shape, rows) in by_shape(arguments.rows()?) {
+    let (mut measured, mut page) = (Vec::new(), String::new());
+    // Rows of one shape share a control plane.
+    for rows in arguments.rows()?.chunk_by(|one, other| one.shape == other.shape) {
         let start = Instant::now();
-        let cluster = Cluster::start(shape).await?;
-        eprintln!("a control plane with {} pods in {:.0?}", shape.others, start.elapsed());
+        let cluster = Cluster::start(rows[0].shape).await?;
+        eprintln!("a control plane with {} pods in {:.0?}", rows[0].shape.others, start.elapsed());
+        let version = &cluster.plane()?.version;
+        let (command, rounds, machine) = (command(), arguments.rounds, machine());
+        let how = format!(
+            "Measured by `{command}` with Kubernetes {version}, on {machine}. Rounds: {rounds}; of large \
+             rows 1."
+        );
         for row in rows {
             let start = Instant::now();
-            let how = How {
-                command: command(),
-                rounds: if row.large { 1 } else { arguments.rounds.into() },
-                kubernetes: cluster.plane()?.version.clone(),
-                machine: machine(),
-            };
-            let measured = row.measure(&cluster, how).await?;
+            let rounds = if row.large { 1 } else { arguments.rounds };
+            measured.push(row.measure(&cluster, rounds).await?);
             eprintln!("{}: done in {:.0?}", row.name, start.elapsed());
-            let promises = measured.broken.iter().flat_map(|(contender, all)| {
-                all.iter().map(move |promise| format!("{contender}: {promise}"))
-            });
-            broken.extend(promises.map(|promise| format!("{}: {promise}", row.name)));
+            page = results::page(&measured, &how)?;
             // After each row: an interrupted run keeps what it has.
-            let mut results = Results::read(&file)?;
-            results.put(measured, &known);
-            report::write(&arguments.output, &results)?;
+            if arguments.only.is_empty() {
+                fs::write(PAGE, &page).with_context(|| format!("cannot write {PAGE}"))?;
+            }
         }
     }
+    if !arguments.only.is_empty() {
+        println!("{page}");
+    }
+    let broken =
+        measured.iter().flat_map(|row| row.broken.iter().map(|one| format!("{}: {one}", row.question)));
+    let broken: Vec<String> = broken.collect();
     ensure!(broken.is_empty(), "promises were broken:\n{}", broken.join("\n"));
     Ok(())
-}
-
-/// The rows of one control plane together, in the order of the first of each.
-fn by_shape(rows: Vec<Row>) -> Vec<(Shape, Vec<Row>)> {
-    let mut shapes: Vec<(Shape, Vec<Row>)> = Vec::new();
-    for row in rows {
-        match shapes.iter_mut().find(|(shape, _)| *shape == row.shape) {
-            Some((_, rows)) => rows.push(row),
-            None => shapes.push((row.shape, vec![row])),
-        }
-    }
-    shapes
 }
 
 /// The command as a user types it.
@@ -154,32 +142,17 @@ fn machine() -> String {
 mod tests {
     use clap::Parser;
 
-    use super::{Arguments, by_shape};
-
-    fn names(arguments: &[&str]) -> Vec<&'static str> {
-        let arguments = Arguments::parse_from([&["bench"], arguments].concat());
-        arguments.rows().unwrap().into_iter().map(|row| row.name).collect()
-    }
+    use super::Arguments;
 
     #[test]
-    fn large_rows_are_measured_on_request() {
-        assert!(!names(&[]).contains(&"rest"));
-        assert!(names(&["--large"]).contains(&"rest"));
-        assert_eq!(names(&["--only", "rest,strict-100"]), ["strict-100", "rest"]);
-    }
-
-    #[test]
-    fn an_unknown_row_is_an_error() {
-        let arguments = Arguments::parse_from(["bench", "--only", "strict"]);
-        assert!(arguments.rows().unwrap_err().to_string().contains("there is no row strict"));
-    }
-
-    #[test]
-    fn rows_of_one_shape_share_a_control_plane() {
-        let rows = Arguments::parse_from(["bench", "--large"]).rows().unwrap();
-        let all = rows.len();
-        let shapes = by_shape(rows);
-        assert_eq!(shapes.iter().map(|(_, rows)| rows.len()).sum::<usize>(), all);
-        assert_eq!(shapes.len(), 4);
+    fn large_rows_are_measured_on_request_and_unknown_ones_are_an_error() {
+        let names = |arguments: &[&str]| {
+            let rows = Arguments::parse_from([&["bench"], arguments].concat()).rows()?;
+            anyhow::Ok(rows.into_iter().map(|row| row.name).collect::<Vec<_>>())
+        };
+        assert!(!names(&[]).unwrap().contains(&"rest"));
+        assert!(names(&["--large"]).unwrap().contains(&"rest"));
+        assert_eq!(names(&["--only", "rest,strict-100"]).unwrap(), ["strict-100", "rest"]);
+        assert!(names(&["--only", "strict"]).unwrap_err().to_string().contains("there is no row strict"));
     }
 }

@@ -3,8 +3,8 @@
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
 use kube::api::{DeleteParams, PostParams};
-use kube::{Api, Client};
 use scenarios::TestCluster;
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -17,38 +17,31 @@ pub const USER_AGENT: &str = "bench-null-driver";
 /// The most requests in flight: as many as the ordereddeployment controller allows one object by default.
 const IN_FLIGHT: usize = 25;
 
-pub async fn pods(test_cluster: &TestCluster) -> Result<Api<Pod>> {
+async fn pods(test_cluster: &TestCluster) -> Result<Api<Pod>> {
     let plane = test_cluster.control_plane().context("this is no real control plane")?;
-    let client: Client = plane.client(USER_AGENT).await?;
-    Ok(Api::namespaced(client, &test_cluster.namespace))
+    Ok(Api::namespaced(plane.client(USER_AGENT).await?, &test_cluster.namespace))
 }
 
 fn name(app: &str, revision: u32, number: usize) -> String {
     format!("{app}-{revision}-{number:05}")
 }
 
-async fn create_one(pods: &Api<Pod>, app: &str, revision: u32, number: usize) -> Result<()> {
+/// A pod of that revision.
+pub fn pod(app: &str, revision: u32, number: usize) -> Value {
     let mut pod = template(app, revision);
     pod["metadata"]["name"] = name(app, revision, number).into();
-    create_pod(pods, pod).await
+    pod
 }
 
-async fn create_pod(pods: &Api<Pod>, pod: Value) -> Result<()> {
+async fn create_one(pods: &Api<Pod>, pod: Value) -> Result<()> {
     let pod = serde_json::from_value(pod)?;
     pods.create(&PostParams::default(), &pod).await.map(drop).context("the null driver cannot create a pod")
 }
 
-/// Creates pods of the first revision.
-pub async fn create(test_cluster: &TestCluster, app: &str, replicas: usize) -> Result<()> {
-    let pods = pods(test_cluster).await?;
-    let creates = stream::iter(0..replicas).map(|number| create_one(&pods, app, 1, number));
-    creates.buffer_unordered(IN_FLIGHT).try_collect().await
-}
-
 /// Creates these pods.
-pub async fn create_pods(test_cluster: &TestCluster, manifests: impl Iterator<Item = Value>) -> Result<()> {
+pub async fn create(test_cluster: &TestCluster, manifests: impl Iterator<Item = Value>) -> Result<()> {
     let pods = pods(test_cluster).await?;
-    let creates = stream::iter(manifests).map(|pod| create_pod(&pods, pod));
+    let creates = stream::iter(manifests).map(|pod| create_one(&pods, pod));
     creates.buffer_unordered(IN_FLIGHT).try_collect().await
 }
 
@@ -67,7 +60,7 @@ pub async fn roll_out(
     let create = async |number: usize| -> Result<()> {
         room.acquire().await?.forget();
         let _turn = in_flight.acquire().await?;
-        create_one(pods, NAME, 2, number).await
+        create_one(pods, pod(NAME, 2, number)).await
     };
     let delete = async |number: usize| -> Result<()> {
         spare.acquire().await?.forget();
@@ -82,7 +75,7 @@ pub async fn roll_out(
     let count_ready = async {
         let mut ready = 0;
         while ready < replicas {
-            let now = observer.more_ready(2, ready).await?;
+            let now = observer.more_ready(ready).await?;
             spare.add_permits(now - ready);
             ready = now;
         }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use futures::{StreamExt, pin_mut};
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client, ResourceExt};
+use kube::ResourceExt;
 use kube_runtime::watcher::{self, Event};
-use scenarios::is_ready;
+use scenarios::{TestCluster, is_ready};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use crate::workload::REVISION;
 
@@ -18,41 +18,26 @@ use crate::workload::REVISION;
 pub const LIMIT: Duration = Duration::from_secs(900);
 
 /// A pod.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Observed {
     pub revision: u32,
     pub ready: bool,
     pub terminating: bool,
 }
 
-/// How many pods there are, and the extremes since the last reset.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// How many pods are not terminating.
-    active: usize,
-    /// How many of them are ready.
-    ready: usize,
-    /// The least number of ready pods.
-    pub least_ready: usize,
-    /// The largest number of active pods.
-    pub most_active: usize,
-}
-
-impl Tally {
-    fn count(&mut self) {
-        self.least_ready = self.least_ready.min(self.ready);
-        self.most_active = self.most_active.max(self.active);
-    }
-}
-
 /// All pods so far, and when they changed.
 #[derive(Debug, Default)]
 pub struct State {
-    pods: BTreeMap<String, Observed>,
-    /// How many active pods are ready, by revision.
+    /// All pods, terminating ones included.
+    pub pods: BTreeMap<String, Observed>,
+    /// How many pods are ready and not terminating, by revision.
     ready: BTreeMap<u32, usize>,
-    /// The counts of all pods.
-    pub tally: Tally,
+    /// How many pods are not terminating.
+    active: usize,
+    /// The least number of ready pods since the last reset.
+    pub least_ready: usize,
+    /// The largest number of active pods since the last reset.
+    pub most_active: usize,
     /// Names of old pods, in the order in which their deletion began.
     pub deletions: Vec<String>,
     changed: Option<Instant>,
@@ -65,49 +50,35 @@ impl State {
         self.ready.get(&revision).copied().unwrap_or_default()
     }
 
-    /// How many pods exist, terminating ones included.
-    pub fn len(&self) -> usize {
-        self.pods.len()
-    }
-
-    /// The names of all pods.
-    pub fn names(&self) -> impl Iterator<Item = &String> {
-        self.pods.keys()
-    }
-
     /// A pod as the watch shows it now; `None`: it is gone. Counts are adjusted, since a row may have many
     /// pods.
-    pub fn change(&mut self, name: String, now: Option<Observed>) {
+    pub fn change(&mut self, name: &str, now: Option<Observed>) {
         self.changed = Some(Instant::now());
-        let before = match now.clone() {
-            Some(now) => self.pods.insert(name.clone(), now),
-            None => self.pods.remove(&name),
+        let before = match now {
+            Some(now) => self.pods.insert(name.to_owned(), now),
+            None => self.pods.remove(name),
         };
-        let active = |pod: Option<Observed>| pod.filter(|pod| !pod.terminating);
-        let (before, now) = (active(before), active(now));
-        if let Some(pod) = &before
-            && pod.revision == 1
-            && now.is_none()
-        {
-            self.deletions.push(name);
-        }
-        if let Some(pod) = &before {
+        let is_active = |pod: &Observed| !pod.terminating;
+        let (before, now) = (before.filter(is_active), now.filter(is_active));
+        if let Some(pod) = before {
             *self.ready.entry(pod.revision).or_default() -= usize::from(pod.ready);
-            self.tally.active -= 1;
-            self.tally.ready -= usize::from(pod.ready);
+            self.active -= 1;
+            if pod.revision == 1 && now.is_none() {
+                self.deletions.push(name.to_owned());
+            }
         }
-        if let Some(pod) = &now {
+        if let Some(pod) = now {
             *self.ready.entry(pod.revision).or_default() += usize::from(pod.ready);
-            self.tally.active += 1;
-            self.tally.ready += usize::from(pod.ready);
+            self.active += 1;
         }
-        self.tally.count();
+        self.least_ready = self.least_ready.min(self.ready.values().sum());
+        self.most_active = self.most_active.max(self.active);
     }
 
     /// Resets what is counted: a new phase of the row begins.
     pub fn reset(&mut self) {
         self.deletions.clear();
-        self.tally = Tally { least_ready: self.tally.ready, most_active: self.tally.active, ..self.tally };
+        (self.least_ready, self.most_active) = (self.ready.values().sum(), self.active);
     }
 }
 
@@ -122,31 +93,29 @@ fn observed(pod: &Pod) -> Observed {
 /// A watch of the pods of one namespace. Dropping it ends the watch.
 pub struct Observer {
     state: watch::Sender<State>,
-    task: JoinHandle<()>,
+    _task: JoinSet<()>,
 }
 
 impl Observer {
     /// Starts to observe.
-    pub fn start(client: &Client, namespace: &str) -> Self {
-        let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    pub fn start(test_cluster: &TestCluster) -> Self {
+        let events = watcher::watcher(test_cluster.api::<Pod>(), watcher::Config::default());
         let state = watch::Sender::new(State::default());
         let sender = state.clone();
-        let task = tokio::spawn(async move {
-            let events = watcher::watcher(pods, watcher::Config::default());
-            pin_mut!(events);
-            while let Some(event) = events.next().await {
-                sender.send_modify(|state| match event {
-                    Ok(Event::Apply(pod) | Event::InitApply(pod)) => {
-                        state.change(pod.name_any(), Some(observed(&pod)));
-                    }
-                    Ok(Event::Delete(pod)) => state.change(pod.name_any(), None),
-                    Ok(Event::Init | Event::InitDone) => {}
-                    // A second list would hide deletions.
-                    Err(error) => state.error = Some(error.to_string()),
-                });
-            }
-        });
-        Self { state, task }
+        let mut task = JoinSet::new();
+        task.spawn(events.for_each(move |event| {
+            sender.send_modify(|state| match event {
+                Ok(Event::Apply(pod) | Event::InitApply(pod)) => {
+                    state.change(&pod.name_any(), Some(observed(&pod)));
+                }
+                Ok(Event::Delete(pod)) => state.change(&pod.name_any(), None),
+                Ok(Event::Init | Event::InitDone) => {}
+                // A second list would hide deletions.
+                Err(error) => state.error = Some(error.to_string()),
+            });
+            std::future::ready(())
+        }));
+        Self { state, _task: task }
     }
 
     /// Begins a new phase of the row.
@@ -160,7 +129,7 @@ impl Observer {
     }
 
     /// Waits until the state satisfies this. Returns when the last change was observed.
-    pub async fn until(&self, what: &str, wanted: impl Fn(&State) -> bool) -> Result<Instant> {
+    async fn until(&self, what: &str, wanted: impl Fn(&State) -> bool) -> Result<Instant> {
         let mut state = self.state.subscribe();
         let wait = state.wait_for(|state| state.error.is_some() || wanted(state));
         let found = tokio::time::timeout(LIMIT, wait).await;
@@ -178,19 +147,14 @@ impl Observer {
 
     /// Waits until all pods are of the second revision and ready, and no others exist.
     pub async fn until_replaced(&self, pods: usize) -> Result<Instant> {
-        self.until("all pods are replaced", |state| state.ready_of(2) == pods && state.len() == pods).await
+        let are_replaced = |state: &State| state.ready_of(2) == pods && state.pods.len() == pods;
+        self.until("all pods are replaced", are_replaced).await
     }
 
-    /// Waits until more than this number of pods of that revision are ready. Returns the number.
-    pub async fn more_ready(&self, revision: u32, than: usize) -> Result<usize> {
-        self.until("another pod is ready", |state| state.ready_of(revision) > than).await?;
-        Ok(self.read(|state| state.ready_of(revision)))
-    }
-}
-
-impl Drop for Observer {
-    fn drop(&mut self) {
-        self.task.abort();
+    /// Waits until more than this number of pods of the second revision are ready. Returns the number.
+    pub async fn more_ready(&self, than: usize) -> Result<usize> {
+        self.until("another pod is ready", |state| state.ready_of(2) > than).await?;
+        Ok(self.read(|state| state.ready_of(2)))
     }
 }
 
@@ -198,15 +162,15 @@ impl Drop for Observer {
 pub mod tests {
     use super::{Observed, State};
 
-    pub fn pod(revision: u32, ready: bool, terminating: bool) -> Observed {
+    pub const fn pod(revision: u32, ready: bool, terminating: bool) -> Observed {
         Observed { revision, ready, terminating }
     }
 
     #[test]
     fn counts_follow_the_pods() {
         let mut state = State::default();
-        state.change("a".to_owned(), Some(pod(1, true, false)));
-        state.change("b".to_owned(), Some(pod(1, true, false)));
+        state.change("a", Some(pod(1, true, false)));
+        state.change("b", Some(pod(1, true, false)));
         state.reset();
         for (name, now) in [
             ("c", Some(pod(2, true, false))),
@@ -216,10 +180,10 @@ pub mod tests {
             ("d", Some(pod(2, false, false))),
             ("d", None),
         ] {
-            state.change(name.to_owned(), now);
+            state.change(name, now);
         }
         assert_eq!(state.deletions, ["a", "b"]);
-        assert_eq!((state.ready_of(1), state.ready_of(2), state.len()), (0, 1, 1));
-        assert_eq!((state.tally.least_ready, state.tally.most_active), (1, 3));
+        assert_eq!((state.ready_of(1), state.ready_of(2), state.pods.len()), (0, 1, 1));
+        assert_eq!((state.least_ready, state.most_active), (1, 3));
     }
 }

@@ -19,22 +19,18 @@ pub fn broken(
     priorities: Option<&BTreeMap<String, i32>>,
 ) -> Option<String> {
     let (floor, ceiling) = (replicas - bounds.unavailable, replicas + bounds.surge);
-    let tally = state.tally;
-    if tally.least_ready < floor {
-        return Some(format!("{} pods were available, at least {floor} must be", tally.least_ready));
+    if state.least_ready < floor {
+        return Some(format!("{} pods were available, at least {floor} must be", state.least_ready));
     }
-    if tally.most_active > ceiling && contender != Contender::BuiltIn {
-        return Some(format!("{} pods were active, at most {ceiling} are allowed", tally.most_active));
+    if state.most_active > ceiling && contender != Contender::BuiltIn {
+        return Some(format!("{} pods were active, at most {ceiling} are allowed", state.most_active));
     }
-    priorities.and_then(|priorities| out_of_order(state.deletions.iter().map(String::as_str), priorities))
+    priorities.and_then(|priorities| out_of_order(&state.deletions, priorities))
 }
 
 /// Every pod must be deleted before all pods with a smaller priority; pods of one priority may be deleted in
 /// any order, since their deletions are in flight at the same time.
-fn out_of_order<'a>(
-    deleted: impl Iterator<Item = &'a str>,
-    priorities: &BTreeMap<String, i32>,
-) -> Option<String> {
+fn out_of_order(deleted: &[String], priorities: &BTreeMap<String, i32>) -> Option<String> {
     let mut left: BTreeMap<i32, usize> = BTreeMap::new();
     for priority in priorities.values() {
         *left.entry(*priority).or_default() += 1;
@@ -65,38 +61,29 @@ fn out_of_order<'a>(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::broken;
     use crate::contender::Contender;
-    use crate::observer::State;
     use crate::observer::tests::pod;
+    use crate::observer::{Observed, State};
     use crate::workload::Bounds;
 
-    /// Three ready pods, `a`, `b` and `c`, of these priorities.
-    fn begin(priorities: [i32; 3]) -> (State, BTreeMap<String, i32>) {
-        let (mut state, mut map) = (State::default(), BTreeMap::new());
-        for (name, priority) in ["a", "b", "c"].into_iter().zip(priorities) {
-            state.change(name.to_owned(), Some(pod(1, true, false)));
-            map.insert(name.to_owned(), priority);
+    /// What a rollout of three ready pods, `a`, `b` and `c`, breaks, in which pods change in this order.
+    fn found(
+        changes: &[(&str, Option<Observed>)],
+        contender: Contender,
+        priorities: Option<[i32; 3]>,
+    ) -> Option<String> {
+        let mut state = State::default();
+        for name in ["a", "b", "c"] {
+            state.change(name, Some(pod(1, true, false)));
         }
         state.reset();
-        (state, map)
-    }
-
-    /// Replaces pods in this order, the updated pod first.
-    fn replace(state: &mut State, order: &[&str]) {
-        for name in order {
-            state.change(format!("{name}-new"), Some(pod(2, false, false)));
-            state.change(format!("{name}-new"), Some(pod(2, true, false)));
-            state.change((*name).to_owned(), None);
+        for (name, change) in changes {
+            state.change(name, *change);
         }
-    }
-
-    fn broken_promise(order: &[&str], priorities: [i32; 3]) -> Option<String> {
-        let (mut state, map) = begin(priorities);
-        replace(&mut state, order);
-        broken(&state, 3, Bounds::STRICT, Contender::Ours, Some(&map))
+        let names = ["a", "b", "c"].map(str::to_owned);
+        let priorities = priorities.map(|priorities| names.into_iter().zip(priorities).collect());
+        broken(&state, 3, Bounds::STRICT, contender, priorities.as_ref())
     }
 
     #[test]
@@ -109,38 +96,32 @@ mod tests {
             (&["b", "c", "a"], [5, 5, 1], Some(too_early)),
             (&["b"], [1, 3, 2], Some("2 old pods were not deleted")),
         ] {
-            assert_eq!(broken_promise(order, priorities).as_deref(), broken);
+            // The updated pod comes first.
+            let pairs = order.iter().zip(["x", "y", "z"]);
+            let changes: Vec<_> =
+                pairs.flat_map(|(old, new)| [(new, Some(pod(2, true, false))), (*old, None)]).collect();
+            assert_eq!(found(&changes, Contender::Ours, Some(priorities)).as_deref(), broken);
         }
     }
 
     #[test]
-    fn a_deletion_before_the_updated_pod_is_ready_breaks_the_floor() {
-        let (mut state, _) = begin([0; 3]);
-        state.change("a-new".to_owned(), Some(pod(2, false, false)));
-        state.change("a".to_owned(), Some(pod(1, true, true)));
-        state.change("a-new".to_owned(), Some(pod(2, true, false)));
-        let found = broken(&state, 3, Bounds::STRICT, Contender::Ours, None).unwrap();
-        assert_eq!(found, "2 pods were available, at least 3 must be");
-    }
-
-    #[test]
-    fn a_second_surge_pod_breaks_the_ceiling_even_for_a_moment() {
-        let (mut state, _) = begin([0; 3]);
-        for name in ["a-new", "b-new"] {
-            state.change(name.to_owned(), Some(pod(2, false, false)));
+    fn floor_and_ceiling_hold_at_every_moment() {
+        const NEW: Option<Observed> = Some(pod(2, false, false));
+        const READY: Option<Observed> = Some(pod(2, true, false));
+        const GOES: Option<Observed> = Some(pod(1, true, true));
+        let two_surge_pods = [("d", NEW), ("e", NEW), ("e", None)];
+        for (changes, contender, broken) in [
+            (
+                &[("d", NEW), ("a", GOES), ("d", READY)][..],
+                Contender::Ours,
+                Some("2 pods were available, at least 3 must be"),
+            ),
+            (&two_surge_pods, Contender::Ours, Some("5 pods were active, at most 4 are allowed")),
+            (&two_surge_pods, Contender::BuiltIn, None),
+            // Terminating pods count neither for the floor nor for the ceiling.
+            (&[("d", READY), ("a", GOES), ("e", READY)], Contender::Ours, None),
+        ] {
+            assert_eq!(found(changes, contender, None).as_deref(), broken);
         }
-        state.change("b-new".to_owned(), None);
-        let found = broken(&state, 3, Bounds::STRICT, Contender::Ours, None).unwrap();
-        assert_eq!(found, "5 pods were active, at most 4 are allowed");
-        assert_eq!(broken(&state, 3, Bounds::STRICT, Contender::BuiltIn, None), None);
-    }
-
-    #[test]
-    fn terminating_pods_count_neither_for_the_floor_nor_for_the_ceiling() {
-        let (mut state, _) = begin([0; 3]);
-        state.change("a-new".to_owned(), Some(pod(2, true, false)));
-        state.change("a".to_owned(), Some(pod(1, true, true)));
-        state.change("b-new".to_owned(), Some(pod(2, true, false)));
-        assert_eq!(broken(&state, 3, Bounds::STRICT, Contender::Ours, None), None);
     }
 }

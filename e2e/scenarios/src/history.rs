@@ -10,7 +10,8 @@ const KINDS: [&str; 3] = ["pods", "ordereddeployments", "orderedreplicasets"];
 /// All changes in the namespace of the scenario that were read so far.
 #[derive(Debug)]
 pub struct History {
-    commits: Vec<Commit>,
+    /// In order.
+    pub commits: Vec<Commit>,
     next: u64,
 }
 
@@ -22,12 +23,6 @@ impl Default for History {
 }
 
 impl History {
-    /// The changes that were read, in order.
-    #[must_use]
-    pub fn commits(&self) -> &[Commit] {
-        &self.commits
-    }
-
     /// The version up to which it was read.
     #[must_use]
     pub fn read_until(&self) -> u64 {

@@ -31,7 +31,7 @@ pub use proxy::Proxy;
 pub use request::{Commit, Deletion, Request};
 pub use scenario::{Scenario, alone, hold_the_machine, run_on, share_the_machine, side_by_side};
 pub use setting::Setting;
-pub use steps::{is_held_with, manifest};
+pub use steps::{is_held_with, manifest, workload};
 pub use test_cluster::{Server, TestCluster, condition_of, image_of, is_complete};
 pub use waiting::{is_ready, node_of};
 

@@ -24,19 +24,19 @@ pub struct Plugin {
 impl TestCluster {
     /// The plugin with a direct connection to the server.
     pub fn plugin(&self) -> Result<Plugin> {
-        Plugin::new(self.straight(), &self.namespace)
+        Plugin::new(&self.straight, &self.namespace)
     }
 
     /// The plugin behind the proxy.
     pub fn plugin_behind_the_proxy(&self) -> Result<Plugin> {
-        Plugin::new(self.behind_the_proxy(), &self.namespace)
+        Plugin::new(&self.kubeconfig, &self.namespace)
     }
 
     /// The plugin with the token of this service account of the namespace.
     pub async fn plugin_of_account(&self, account: &str) -> Result<Plugin> {
         let plane = self.control_plane().context("the sandbox has no service accounts")?;
         let kubeconfig = plane.kubeconfig_of_account(&self.namespace, account).await?;
-        let file = self.straight().with_file_name(format!("{account}.kubeconfig"));
+        let file = self.straight.with_file_name(format!("{account}.kubeconfig"));
         write_private(&file, &kubeconfig)?;
         Plugin::new(&file, &self.namespace)
     }
@@ -46,11 +46,9 @@ impl Plugin {
     fn new(kubeconfig: &Path, namespace: &str) -> Result<Self> {
         let binary = beside_the_test("kubectl-ordered")?;
         ensure!(binary.exists(), "{} is not there: run `cargo build --workspace` first", binary.display());
-        let folder = binary.parent().context("the plugin lies in no folder")?.to_owned();
-        let known = std::env::var_os("PATH").unwrap_or_default();
-        let path = std::env::join_paths(std::iter::once(folder).chain(std::env::split_paths(&known)))
-            .context("cannot make a PATH")?;
-        Ok(Self { path, kubeconfig: kubeconfig.to_owned(), namespace: namespace.to_owned() })
+        let folder = binary.parent().context("the plugin lies in no folder")?;
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        Self { path, kubeconfig: kubeconfig.to_owned(), namespace: namespace.to_owned() }.with_folder(folder)
     }
 
     /// The plugin with this folder first in its PATH.

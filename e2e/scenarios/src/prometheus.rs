@@ -71,12 +71,6 @@ impl Prometheus {
         Ok(rules.map(|rule| (text(&rule["name"]), text(&rule["lastError"]))).collect())
     }
 
-    /// Whether this alert is firing.
-    pub async fn is_firing(&self, alert: &str) -> Result<bool> {
-        let expression = format!("ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"}}");
-        Ok(!self.query(&expression).await?.is_empty())
-    }
-
     /// Waits until this alert fires. Returns its labels.
     pub async fn fires(&self, alert: &str) -> Result<Value> {
         let mut labels = Value::Null;

@@ -20,15 +20,30 @@ impl TestCluster {
     /// Applies `web` with these fields of the spec. The defaults are six replicas of `web:1` and a maximum of
     /// one surge pod and one unavailable pod.
     pub async fn apply(&self, spec: &Value) -> Result<()> {
-        let web = manifest("ordereddeployment.io/v1alpha1", "OrderedDeployment", spec);
-        self.kubectl.run_with(&["apply", "-f", "-"], &web.to_string()).await.map(drop)
+        self.make(&manifest("ordereddeployment.io/v1alpha1", "OrderedDeployment", spec).to_string()).await
+    }
+
+    /// Applies this manifest.
+    pub async fn make(&self, manifest: &str) -> Result<()> {
+        self.kubectl.run_with(&["apply", "-f", "-"], manifest).await.map(drop)
     }
 
     /// Applies a plain Deployment `web` with the same defaults, and waits for its pods.
     pub async fn apply_plain(&self, spec: &Value) -> Result<()> {
-        let web = manifest("apps/v1", "Deployment", spec).to_string();
-        self.kubectl.run_with(&["apply", "-f", "-"], &web).await?;
-        self.kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.map(drop)
+        self.make(&manifest("apps/v1", "Deployment", spec).to_string()).await?;
+        self.rolled_out("web").await
+    }
+
+    /// Whether the server has the admission policies of this kind: `validating` or `mutating`.
+    pub async fn has_policies(&self, which: &str) -> Result<bool> {
+        let kinds = ["api-resources", "--api-group=admissionregistration.k8s.io", "-oname"];
+        Ok(self.kubectl.run(&kinds).await?.contains(&format!("{which}admissionpolicies")))
+    }
+
+    /// Waits until the rollout of this plain Deployment is complete.
+    pub async fn rolled_out(&self, name: &str) -> Result<()> {
+        let name = format!("deployment/{name}");
+        self.kubectl.run(&["rollout", "status", &name, "--timeout=60s"]).await.map(drop)
     }
 
     /// Applies `web` and waits until it is complete. Returns the names of the pods, in random order, since
@@ -152,13 +167,12 @@ impl TestCluster {
             "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "pods"},
             "spec": {"hard": {"pods": pods.to_string()}},
         });
-        self.kubectl.run_with(&["apply", "-f", "-"], &quota.to_string()).await?;
+        self.make(&quota.to_string()).await?;
         let counted = |quota: &ResourceQuota| {
             let status = quota.status.clone().unwrap_or_default();
             status.hard.is_some_and(|hard| hard["pods"].0 == pods.to_string()) && status.used.is_some()
         };
-        let api = Api::namespaced(self.client.clone(), &self.namespace);
-        self.until_object(api, "pods", "counted", counted).await.map(drop)
+        self.until_object(self.api(), "pods", "counted", counted).await.map(drop)
     }
 
     /// Resumes the pause of `web` by its ID.
@@ -217,22 +231,44 @@ impl TestCluster {
     }
 }
 
+/// Whether the object is held with this number of updated and of available pods.
+#[must_use]
+pub fn is_held_with(object: &OrderedDeployment, updated: i32, available: i32) -> bool {
+    let status = object.status.clone().unwrap_or_default();
+    status.hold.is_some()
+        && status.observed_generation == object.metadata.generation
+        && status.updated_replicas.unwrap_or_default() == updated
+        && status.available_replicas.unwrap_or_default() == available
+        && status.replicas.unwrap_or_default() == available
+}
+
 /// The manifest of `web` for [`TestCluster::apply`], of that version and kind.
 #[must_use]
 pub fn manifest(version: &str, kind: &str, spec: &Value) -> Value {
+    let mut object = workload(version, kind, "web", spec);
+    let bounds = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}});
+    for (key, value) in [("replicas", json!(6)), ("strategy", bounds)] {
+        if object["spec"].get(key).is_none() {
+            object["spec"][key] = value;
+        }
+    }
+    object
+}
+
+/// A manifest of that version, kind and name with pods of `web:1`, and with these fields of the spec.
+#[must_use]
+pub fn workload(version: &str, kind: &str, name: &str, spec: &Value) -> Value {
     let mut whole = json!({
-        "replicas": 6,
-        "selector": {"matchLabels": {"app": "web"}},
-        "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+        "selector": {"matchLabels": {"app": name}},
         "template": {
-            "metadata": {"labels": {"app": "web"}},
+            "metadata": {"labels": {"app": name}},
             "spec": {"containers": [{"name": "web", "image": "web:1"}]},
         },
     });
     for (key, value) in spec.as_object().into_iter().flatten() {
         whole[key] = value.clone();
     }
-    json!({"apiVersion": version, "kind": kind, "metadata": {"name": "web"}, "spec": whole})
+    json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": whole})
 }
 
 /// Whether the object is held with this number of updated and of available pods.

@@ -1,13 +1,13 @@
 //! A server with the CRDs, for one scenario.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams};
 use kube::{Client, Resource, ResourceExt};
@@ -49,8 +49,10 @@ pub struct TestCluster {
     pub namespace: String,
     /// The timeout of waits.
     pub(crate) timeout: Duration,
-    straight: PathBuf,
-    kubeconfig: PathBuf,
+    /// The kubeconfig of [`Self::kubectl`], for other programs.
+    pub straight: PathBuf,
+    /// The kubeconfig of clients behind the proxy.
+    pub kubeconfig: PathBuf,
     backend: Arc<Backend>,
     _folder: Arc<tempfile::TempDir>,
 }
@@ -174,31 +176,10 @@ impl TestCluster {
         Ok(Self { proxy, kubeconfig, ..self.clone() })
     }
 
-    /// Starts the controller's binary behind the proxy with exactly these arguments and variables.
-    pub fn start_manager_exactly(
-        &self,
-        arguments: &[String],
-        variables: &[(String, String)],
-    ) -> Result<Manager> {
-        Manager::exactly(&self.kubeconfig, arguments, variables)
-    }
-
     /// Starts these Kubernetes controllers of a real server in a process of their own, with these additional
     /// arguments. [`Setting::built_in_controllers`] must not include them.
     pub fn start_built_in_apart(&self, controllers: &str, arguments: &[&str]) -> Result<BuiltIn> {
         BuiltIn::start(&self.straight, controllers, arguments)
-    }
-
-    /// The kubeconfig of [`Self::kubectl`], for other programs.
-    #[must_use]
-    pub fn straight(&self) -> &Path {
-        &self.straight
-    }
-
-    /// The kubeconfig of clients behind the proxy.
-    #[must_use]
-    pub fn behind_the_proxy(&self) -> &Path {
-        &self.kubeconfig
     }
 
     /// Starts the controller's binary behind the proxy.
@@ -284,6 +265,13 @@ impl TestCluster {
         Ok(pods.iter().filter(|pod| image_of(pod) == image).map(ResourceExt::name_any).collect())
     }
 
+    /// The names of the nodes of this pool.
+    pub async fn pool(&self, usage: &str) -> Result<BTreeSet<String>> {
+        let of_pool = ListParams::default().labels(&format!("node.usage={usage}"));
+        let nodes = Api::<Node>::all(self.client.clone()).list(&of_pool).await?;
+        Ok(nodes.iter().map(ResourceExt::name_any).collect())
+    }
+
     /// The names of [`Self::pods`].
     pub async fn names(&self) -> Result<Vec<String>> {
         Ok(self.pods().await?.iter().map(ResourceExt::name_any).collect())
@@ -319,26 +307,27 @@ impl TestCluster {
     /// Waits until the newest generation of the object is complete with this number of replicas.
     pub async fn complete(&self, name: &str, replicas: i32) -> Result<OrderedDeployment> {
         let what = format!("complete with {replicas} replicas");
-        self.until(name, &what, |object| {
-            object.spec.replicas == replicas
-                && object.status.as_ref().and_then(|status| status.available_replicas) == Some(replicas)
-                && condition_of(object, condition::COMPLETE)
-                    .is_some_and(|found| found.status == ConditionStatus::True)
-        })
-        .await
+        self.until(name, &what, |object| is_complete(object, replicas)).await
     }
 
     /// Waits until the object is held.
     pub async fn held(&self, name: &str) -> Result<OrderedDeployment> {
         self.until(name, "held", |object| {
             let status = object.status.clone().unwrap_or_default();
-            status.hold.is_some()
-                && status
-                    .condition(condition::HELD)
-                    .is_some_and(|found| found.status == ConditionStatus::True)
+            let condition = status.condition(condition::HELD);
+            status.hold.is_some() && condition.is_some_and(|found| found.status == ConditionStatus::True)
         })
         .await
     }
+}
+
+/// Whether the newest generation of the object is complete with this number of replicas.
+#[must_use]
+pub fn is_complete(object: &OrderedDeployment, replicas: i32) -> bool {
+    object.spec.replicas == replicas
+        && object.status.as_ref().and_then(|status| status.available_replicas) == Some(replicas)
+        && condition_of(object, condition::COMPLETE)
+            .is_some_and(|found| found.status == ConditionStatus::True)
 }
 
 /// The condition of this type, if the status is about the newest generation.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::{Api, Resource, ResourceExt};
@@ -31,47 +31,46 @@ impl Backoff for FixedInterval {
     fn reset(&mut self) {}
 }
 
+/// What a watch needs of an object.
+pub trait Watched: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static {}
+
+impl<K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static> Watched for K {}
+
 impl TestCluster {
     /// Waits until the object `name` satisfies `wanted`. The error contains its state.
-    pub async fn until_object<K>(
+    pub async fn until_object<K: Watched>(
         &self,
         api: Api<K>,
         name: &str,
         what: &str,
         wanted: impl Fn(&K) -> bool,
-    ) -> Result<K>
-    where
-        K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
-    {
-        let mut seen = None;
-        let found = tokio::time::timeout(self.timeout, async {
-            let stream = watcher::watch_object(api, name).backoff(FixedInterval);
-            futures::pin_mut!(stream);
-            while let Some(object) = stream.next().await {
-                if let Ok(Some(object)) = object {
-                    if wanted(&object) {
-                        return Some(object);
-                    }
-                    seen = Some(object);
-                }
-            }
-            None
-        });
-        match found.await {
-            Ok(Some(object)) => Ok(object),
-            _ => bail!("{name} is not {what}: {}", serde_json::to_string_pretty(&seen)?),
-        }
+    ) -> Result<K> {
+        let named = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let (what, is_there) = (format!("{name} is not {what}"), |all: &[K]| all.iter().any(&wanted));
+        self.until_watched(api, named, &what, is_there).await?.pop().context(what)
     }
 
     /// Waits until the objects of a kind, as a list, satisfy `wanted`. The condition sees each state in
     /// order.
-    pub async fn until_all<K>(&self, api: Api<K>, what: &str, wanted: impl Fn(&[K]) -> bool) -> Result<Vec<K>>
-    where
-        K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
-    {
+    pub async fn until_all<K: Watched>(
+        &self,
+        api: Api<K>,
+        what: &str,
+        wanted: impl Fn(&[K]) -> bool,
+    ) -> Result<Vec<K>> {
+        self.until_watched(api, watcher::Config::default(), &format!("they are not {what}"), wanted).await
+    }
+
+    async fn until_watched<K: Watched>(
+        &self,
+        api: Api<K>,
+        config: watcher::Config,
+        failure: &str,
+        wanted: impl Fn(&[K]) -> bool,
+    ) -> Result<Vec<K>> {
         let mut seen = Vec::new();
         let found = tokio::time::timeout(self.timeout, async {
-            let stream = watcher::watcher(api, watcher::Config::default()).backoff(FixedInterval);
+            let stream = watcher::watcher(api, config).backoff(FixedInterval);
             futures::pin_mut!(stream);
             let (mut known, mut listed) = (BTreeMap::new(), false);
             while let Some(event) = stream.next().await {
@@ -98,7 +97,7 @@ impl TestCluster {
         if matches!(found.await, Ok(true)) {
             return Ok(seen);
         }
-        bail!("they are not {what}: {}", serde_json::to_string_pretty(&seen)?)
+        bail!("{failure}: {}", serde_json::to_string_pretty(&seen)?)
     }
 
     /// Waits for an event with this reason. The controller sends events late and in batches.

@@ -6,7 +6,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::common::{
-    create, define_gadgets, gadget, gadgets, merge, pod_with, pods, refusal, sandbox, seconds,
+    create, define_gadgets, gadget, gadgets, merge, pod_with, pods, refusal, seconds, started,
 };
 
 fn budgets(client: &Client) -> Api<PodDisruptionBudget> {
@@ -33,8 +33,7 @@ async fn web(client: &Client, names: &[&str], owner: Option<&str>) {
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_allows_one_eviction_and_refuses_the_next_until_there_is_a_replacement() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
+    let (_sandbox, client) = started().await;
     web(&client, &["a", "b"], None).await;
     budget(&client, json!({"minAvailable": 1})).await;
     let api = pods(&client);
@@ -49,8 +48,7 @@ async fn a_budget_allows_one_eviction_and_refuses_the_next_until_there_is_a_repl
 
 #[tokio::test(start_paused = true)]
 async fn a_percentage_refers_to_the_scale_of_the_controller() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
+    let (_sandbox, client) = started().await;
     define_gadgets(&client).await;
     let owner = create(&gadgets(&client), &gadget("g", json!({"replicas": 4}))).await;
     web(&client, &["a", "b", "c"], owner.uid().as_deref()).await;
@@ -69,8 +67,7 @@ async fn a_percentage_refers_to_the_scale_of_the_controller() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_with_two_budgets_is_never_evicted() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
+    let (_sandbox, client) = started().await;
     web(&client, &["a"], None).await;
     budget(&client, json!({"minAvailable": 0})).await;
     let mut second = budgets(&client).get("web").await.unwrap();

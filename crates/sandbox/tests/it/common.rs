@@ -18,6 +18,13 @@ pub(crate) async fn sandbox() -> Sandbox {
     sandbox_with(|_| {}).await
 }
 
+/// The same, with a client.
+pub(crate) async fn started() -> (Sandbox, Client) {
+    let sandbox = sandbox().await;
+    let client = sandbox.client().unwrap();
+    (sandbox, client)
+}
+
 pub(crate) async fn sandbox_with(change: impl FnOnce(&mut Config)) -> Sandbox {
     let base = "2030-01-01T00:00:00Z".parse().unwrap();
     let mut config = Config { clock: Clock::simulated(base), ..Config::default() };

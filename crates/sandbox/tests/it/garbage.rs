@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::common::{
     create, define_gadgets, gadget, gadget_resource, gadgets, merge, names, pod_with, pods, refusal, sandbox,
-    sandbox_with, seconds,
+    sandbox_with, seconds, started,
 };
 
 /// The reference to a Gadget.
@@ -78,8 +78,7 @@ async fn foreground_deletion_is_recursive_and_waits_only_for_blocking_dependents
 
 #[tokio::test(start_paused = true)]
 async fn the_objects_of_a_deleted_crd_are_deleted() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
+    let (_sandbox, client) = started().await;
     family(&client).await;
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     definitions.delete("gadgets.test.example", &DeleteParams::default()).await.unwrap();
@@ -147,8 +146,7 @@ async fn dependents_are_released_one_by_one_and_the_owner_last() {
 
 #[tokio::test(start_paused = true)]
 async fn a_frozen_collector_does_nothing() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
+    let (sandbox, client) = started().await;
     family(&client).await;
     sandbox.set_collector(Collector { frozen: true, ..Collector::default() });
     gadgets(&client).delete("g", &DeleteParams::background()).await.unwrap();
@@ -183,8 +181,7 @@ async fn a_lagging_collector_retries_writes_after_a_conflict() {
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_of_an_unknown_kind_keeps_its_dependents() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
+    let (_sandbox, client) = started().await;
     create(&pods(&client), &owned_pod("a", &[owned_by("g", Some("some-uid".to_owned()))])).await;
     seconds(5).await;
     assert_eq!(names(&pods(&client)).await, ["a"]);
@@ -195,8 +192,7 @@ async fn an_owner_of_an_unknown_kind_keeps_its_dependents() {
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_must_match_by_name_uid_and_namespace() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
+    let (_sandbox, client) = started().await;
     let owner = family(&client).await;
     for (pod, name, uid) in
         [("c", "other", owner.uid()), ("d", "g", Some("another-uid".to_owned())), ("e", "g", owner.uid())]
@@ -222,8 +218,7 @@ async fn an_owner_must_match_by_name_uid_and_namespace() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_scoped_dependent_of_a_namespaced_owner_stays() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
+    let (_sandbox, client) = started().await;
     let owner = family(&client).await;
     let nodes: Api<Node> = Api::all(client.clone());
     for (name, uid) in [("of-known", owner.uid()), ("of-unknown", Some("u".to_owned()))] {

@@ -1,8 +1,7 @@
 //! Real kubectl against the sandbox, over TLS on loopback: the commands of users and their output.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
 use ordereddeployment_sandbox::{Config, Sandbox};
 use serde_json::{Value, json};
@@ -12,34 +11,19 @@ use tokio::process::Command;
 
 use crate::common::{gadget_definition_value, pod_value};
 
-/// A sandbox with a kubeconfig, and the kubectl for it.
+/// A sandbox with a kubeconfig.
 struct Cluster {
     sandbox: Sandbox,
     home: TempDir,
-    kubectl: PathBuf,
-}
-
-/// The program in `KUBECTL`, else the first kubectl in the PATH.
-fn kubectl() -> PathBuf {
-    if let Some(path) = std::env::var_os("KUBECTL") {
-        return path.into();
-    }
-    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-        .map(|dir| dir.join("kubectl"))
-        .find(|path| path.is_file())
-        .unwrap_or_else(|| {
-            panic!("no kubectl: put one into PATH, or name it in KUBECTL (version 1.27 or later)")
-        })
 }
 
 impl Cluster {
     async fn start() -> Self {
-        let kubectl = kubectl();
         let sandbox = Sandbox::start(Config::default()).await.unwrap();
         let endpoint = sandbox.listen(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("config"), endpoint.kubeconfig).unwrap();
-        Self { sandbox, home, kubectl }
+        Self { sandbox, home }
     }
 
     async fn with_gadgets() -> Self {
@@ -49,11 +33,11 @@ impl Cluster {
         cluster
     }
 
+    /// The program in `KUBECTL`, else the first kubectl in the PATH.
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.kubectl);
+        let mut command = Command::new(std::env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into()));
         command
             .args(arguments)
-            .env_clear()
             .env("KUBECONFIG", self.home.path().join("config"))
             .env("HOME", self.home.path())
             .stdin(Stdio::piped())
@@ -63,12 +47,15 @@ impl Cluster {
         command
     }
 
-    async fn run(&self, arguments: &[&str], input: &str) -> Output {
-        let mut child = self.command(arguments).spawn().unwrap();
+    /// Whether it succeeds, and what it prints.
+    async fn run(&self, arguments: &[&str], input: &str) -> (bool, String, String) {
+        let mut child = self.command(arguments).spawn().expect("kubectl in PATH or KUBECTL, 1.27 or later");
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(input.as_bytes()).await.unwrap();
         drop(stdin);
-        child.wait_with_output().await.unwrap()
+        let output = child.wait_with_output().await.unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), text(&output.stdout), text(&output.stderr))
     }
 
     /// The standard output of a command that must succeed.
@@ -77,17 +64,15 @@ impl Cluster {
     }
 
     async fn ok_with(&self, arguments: &[&str], input: &str) -> String {
-        let output = self.run(arguments, input).await;
-        let (out, err) = texts(&output);
-        assert!(output.status.success(), "kubectl {arguments:?} failed: {out}{err}");
+        let (succeeded, out, err) = self.run(arguments, input).await;
+        assert!(succeeded, "kubectl {arguments:?} failed: {out}{err}");
         out
     }
 
     /// The standard error of a command that must fail.
     async fn fails(&self, arguments: &[&str], input: &str) -> String {
-        let output = self.run(arguments, input).await;
-        let (out, err) = texts(&output);
-        assert!(!output.status.success(), "kubectl {arguments:?} succeeded: {out}");
+        let (succeeded, out, err) = self.run(arguments, input).await;
+        assert!(!succeeded, "kubectl {arguments:?} succeeded: {out}");
         err
     }
 
@@ -96,20 +81,13 @@ impl Cluster {
     }
 
     async fn json(&self, arguments: &[&str]) -> Value {
-        let mut all = arguments.to_vec();
-        all.extend(["-o", "json"]);
-        serde_json::from_str(&self.ok(&all).await).unwrap()
+        serde_json::from_str(&self.ok(&[arguments, &["-o", "json"]].concat()).await).unwrap()
     }
 
     async fn ready_pod(&self, name: &str) {
         self.apply(&pod_value(name, json!({"app": "web"}))).await;
         self.ok(&["wait", "--for=condition=Ready", "--timeout=60s", &format!("pod/{name}")]).await;
     }
-}
-
-fn texts(output: &Output) -> (String, String) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (text(&output.stdout), text(&output.stderr))
 }
 
 fn gadget(spec: Value) -> Value {
@@ -259,9 +237,8 @@ async fn create_replace_edit_and_diff_round_trip() {
     cluster.ok_with(&["replace", "-f", "-"], &stored.to_string()).await;
     let err = cluster.fails(&["replace", "-f", "-"], &stored.to_string()).await;
     assert!(err.contains("(Conflict)") && err.contains("the object has been modified"), "{err}");
-    cluster
-        .ok_with(&["apply", "--dry-run=server", "-f", "-"], &gadget(json!({"colour": "green"})).to_string())
-        .await;
+    let green = gadget(json!({"colour": "green"})).to_string();
+    cluster.ok_with(&["apply", "--dry-run=server", "-f", "-"], &green).await;
     assert_eq!(cluster.json(&["get", "gd", "g"]).await["spec"]["colour"], "blue");
     cluster.ok(&["get", "events"]).await;
 }

@@ -11,7 +11,7 @@ use ordereddeployment_sandbox::{NodeSpec, Sandbox};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::common::{create, merge, pod, pod_with, pods, refusal, sandbox, sandbox_with, seconds};
+use crate::common::{create, merge, pod, pod_with, pods, refusal, sandbox, sandbox_with, seconds, started};
 
 fn ready(pod: Option<&Pod>) -> bool {
     condition(pod, "Ready") == "True"
@@ -41,8 +41,8 @@ async fn with_a_ready_pod(sandbox: &Sandbox) -> Api<Pod> {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_assigned_runs_and_becomes_ready_after_the_delay() {
-    let sandbox = sandbox().await;
-    let api = pods(&sandbox.client().unwrap());
+    let (_sandbox, client) = started().await;
+    let api = pods(&client);
     let start = Instant::now();
     create(&api, &pod("a")).await;
     wait_for(&api, "a", ready).await;
@@ -60,8 +60,8 @@ async fn a_pod_is_assigned_runs_and_becomes_ready_after_the_delay() {
 
 #[tokio::test(start_paused = true)]
 async fn a_broken_image_runs_but_is_never_ready() {
-    let sandbox = sandbox().await;
-    let api = pods(&sandbox.client().unwrap());
+    let (_sandbox, client) = started().await;
+    let api = pods(&client);
     let containers = json!([{"name": "main", "image": "registry/broken:2"}]);
     create(&api, &pod_with("a", json!({"spec": {"containers": containers}}))).await;
     seconds(3600).await;

@@ -5,7 +5,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::common::{create, merge, names, pod, pod_with, pods, refusal, sandbox, seconds};
+use crate::common::{create, merge, names, pod, pod_with, pods, refusal, seconds, started};
 
 async fn quota(client: &Client, spec: Value) -> Api<ResourceQuota> {
     let quota = serde_json::from_value(json!({"metadata": {"name": "few"}, "spec": spec})).unwrap();
@@ -17,8 +17,7 @@ async fn quota(client: &Client, spec: Value) -> Api<ResourceQuota> {
 
 #[tokio::test(start_paused = true)]
 async fn a_quota_rejects_further_pods_until_one_has_finished() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
+    let (_sandbox, client) = started().await;
     let quotas = quota(&client, json!({"hard": {"pods": "2", "cpu": "1"}})).await;
     for name in ["a", "b"] {
         create(&pods(&client), &pod(name)).await;
@@ -44,8 +43,7 @@ async fn a_quota_with_scopes_or_for_other_resources_ignores_pods() {
     for spec in
         [json!({"hard": {"pods": "0"}, "scopes": ["BestEffort"]}), json!({"hard": {"requests.cpu": "0"}})]
     {
-        let sandbox = sandbox().await;
-        let client = sandbox.client().unwrap();
+        let (_sandbox, client) = started().await;
         quota(&client, spec).await;
         create(&pods(&client), &pod("a")).await;
     }
@@ -53,8 +51,7 @@ async fn a_quota_with_scopes_or_for_other_resources_ignores_pods() {
 
 #[tokio::test(start_paused = true)]
 async fn a_no_execute_taint_evicts_pods_without_a_toleration_or_after_it() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
+    let (_sandbox, client) = started().await;
     let nodes: Api<Node> = Api::all(client.clone());
     let on = |tolerations: Value| json!({"nodeName": "n1", "tolerations": tolerations});
     create(&pods(&client), &pod_with("forever", json!({"spec": on(json!([{"operator": "Exists"}]))}))).await;

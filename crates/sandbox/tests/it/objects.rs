@@ -9,7 +9,7 @@ use ordereddeployment_sandbox::Fault;
 use serde_json::json;
 
 use crate::common::{
-    create, define_gadgets, gadget, gadgets, pod, pod_with, pods, refusal, sandbox, seconds,
+    create, define_gadgets, gadget, gadgets, pod, pod_with, pods, refusal, sandbox, seconds, started,
 };
 
 fn params() -> PostParams {
@@ -18,8 +18,8 @@ fn params() -> PostParams {
 
 #[tokio::test(start_paused = true)]
 async fn generate_name_makes_unique_names() {
-    let sandbox = sandbox().await;
-    let api = pods(&sandbox.client().unwrap());
+    let (_sandbox, client) = started().await;
+    let api = pods(&client);
     let wanted = pod_with("", json!({"metadata": {"name": null, "generateName": "web-"}}));
     let (one, other) = (create(&api, &wanted).await, create(&api, &wanted).await);
     assert!(one.name_any().starts_with("web-") && one.name_any().len() == 9, "{}", one.name_any());
@@ -29,8 +29,7 @@ async fn generate_name_makes_unique_names() {
 
 #[tokio::test(start_paused = true)]
 async fn the_schema_and_its_rules_are_enforced() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
+    let (_sandbox, client) = started().await;
     define_gadgets(&client).await;
     let api = gadgets(&client);
     let refused = refusal(api.create(&params(), &gadget("g", json!({"replicas": -1}))).await);
@@ -53,26 +52,8 @@ async fn the_schema_and_its_rules_are_enforced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn json_and_strategic_patches_change_pods_and_apply_is_refused() {
-    let sandbox = sandbox().await;
-    let api = pods(&sandbox.client().unwrap());
-    create(&api, &pod("a")).await;
-    let add = json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]);
-    let add: Patch<()> = Patch::Json(serde_json::from_value(add).unwrap());
-    let labelled = api.patch("a", &PatchParams::default(), &add).await.unwrap();
-    assert_eq!(labelled.labels()["a"], "b");
-    let image = json!({"spec": {"containers": [{"name": "main", "image": "web:2"}]}});
-    let changed = api.patch("a", &PatchParams::default(), &Patch::Strategic(image)).await.unwrap();
-    assert_eq!(changed.spec.unwrap().containers[0].image.as_deref(), Some("web:2"));
-    let whole = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}});
-    let refused = refusal(api.patch("a", &PatchParams::apply("test"), &Patch::Apply(whole)).await);
-    assert_eq!(refused.code, 415);
-}
-
-#[tokio::test(start_paused = true)]
 async fn all_pages_of_a_list_have_one_version() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
+    let (sandbox, client) = started().await;
     let api: Api<ConfigMap> = Api::default_namespaced(client);
     let map =
         |name: &str| -> ConfigMap { serde_json::from_value(json!({"metadata": {"name": name}})).unwrap() };
@@ -96,8 +77,8 @@ async fn all_pages_of_a_list_have_one_version() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_at_an_exact_version_shows_that_version_until_it_is_compacted() {
-    let sandbox = sandbox().await;
-    let api = pods(&sandbox.client().unwrap());
+    let (sandbox, client) = started().await;
+    let api = pods(&client);
     create(&api, &pod("a")).await;
     let version = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
     create(&api, &pod("b")).await;
@@ -112,8 +93,7 @@ async fn a_list_at_an_exact_version_shows_that_version_until_it_is_compacted() {
 
 #[tokio::test(start_paused = true)]
 async fn the_content_of_a_deleted_namespace_is_deleted() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
+    let (_sandbox, client) = started().await;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let wanted: Namespace = serde_json::from_value(json!({"metadata": {"name": "team"}})).unwrap();
     let made = create(&namespaces, &wanted).await;

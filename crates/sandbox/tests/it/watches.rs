@@ -10,7 +10,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::common::{create, pod, pods, sandbox, sandbox_with};
+use crate::common::{create, pod, pods, sandbox, sandbox_with, started};
 
 fn maps(client: &Client) -> Api<ConfigMap> {
     Api::default_namespaced(client.clone())
@@ -77,8 +77,8 @@ async fn a_compacted_version_expires_at_the_start_and_during_a_watch() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delayed_watch_lags_and_lists_do_not() {
-    let sandbox = sandbox().await;
-    let api = pods(&sandbox.client().unwrap());
+    let (sandbox, client) = started().await;
+    let api = pods(&client);
     let version = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
     let mut early = api.watch(&WatchParams::default().timeout(200), &version).await.unwrap().boxed();
     sandbox.delay_watch("pods", Duration::from_secs(2));
@@ -99,8 +99,7 @@ async fn a_delayed_watch_lags_and_lists_do_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_timeout_beyond_the_range_of_the_clock_is_accepted() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
+    let (_sandbox, client) = started().await;
     for seconds in ["9223372036854775807", "4000000000000", "-9223372036854775808"] {
         let path = format!("/api/v1/configmaps?watch=1&resourceVersion=0&timeoutSeconds={seconds}");
         let response = client.send(http::Request::get(path).body(Body::empty()).unwrap()).await.unwrap();

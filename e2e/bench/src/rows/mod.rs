@@ -1,10 +1,8 @@
 //! The rows: what is measured, and how.
 
 mod rest;
-mod restart;
 mod rollout;
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -13,8 +11,11 @@ use scenarios::real::Mark;
 
 use crate::cluster::{Cluster, Shape};
 use crate::contender::Contender;
-use crate::results::{How, Measured, Outcome, count};
+use crate::results::{Measured, Outcome, count};
 use crate::workload::Bounds;
+
+/// How many objects or pods a row writes at the same time.
+const PARALLEL: usize = 16;
 
 /// What a row does.
 #[derive(Clone, Copy, Debug)]
@@ -97,10 +98,8 @@ impl Row {
     }
 
     /// Measures it: all contenders in turn, in alternating order.
-    pub async fn measure(&self, cluster: &Cluster, how: How) -> Result<Measured> {
-        let (name, question) = (self.name.to_owned(), self.question.to_owned());
-        let rounds = how.rounds;
-        let mut measured = Measured { name, question, how, values: BTreeMap::new(), broken: BTreeMap::new() };
+    pub async fn measure(&self, cluster: &Cluster, rounds: u16) -> Result<Measured> {
+        let mut measured = Measured { question: self.question, ..Measured::default() };
         for round in 0..rounds {
             let mut contenders = self.contenders.to_vec();
             if round % 2 == 1 {
@@ -134,7 +133,7 @@ impl Row {
         match outcome {
             Outcome::Kept(values) => {
                 for (metric, value) in values {
-                    eprintln!("{}: {contender}, {}: {value:.2}", self.name, metric.title());
+                    eprintln!("{}: {contender}, {metric}: {value:.2}", self.name);
                 }
             }
             Outcome::Broken(promise) => eprintln!("{}: {contender}: no result: {promise}", self.name),

@@ -11,26 +11,25 @@ use ordereddeployment_api::names::annotation;
 use scenarios::{Request, TestCluster};
 use serde_json::json;
 
-use super::{Priorities, Run, rate};
+use super::{PARALLEL, Priorities, Run, rate};
 use crate::contender::Contender;
 use crate::null;
 use crate::observer::Observer;
 use crate::promises;
-use crate::results::{Metric, Outcome, Values, count};
-use crate::workload::{Bounds, NAME};
+use crate::results::{Outcome, count};
+use crate::workload::{Bounds, NAME, template};
 
-/// How many pods are annotated at the same time.
-const PARALLEL: usize = 16;
+const RATE: &str = "pods/s";
 
 impl Run<'_> {
     pub(super) async fn creation(&self, pods: usize) -> Result<Outcome> {
         let running = self.cluster.run(self.contender).await?;
-        let observer = Observer::start(&self.test_cluster.client, &self.test_cluster.namespace);
+        let observer = Observer::start(&self.test_cluster);
         let begin = Instant::now();
         self.contender.create(&self.test_cluster, NAME, pods, Bounds::STRICT).await?;
         let end = observer.until_created(pods).await?;
         running.kill().await?;
-        Ok(Outcome::Kept(Values::from([(Metric::PodsPerSecond, rate(pods, begin, end))])))
+        Ok(Outcome::Kept(vec![(RATE, rate(pods, begin, end))]))
     }
 
     pub(super) async fn rollout(
@@ -40,7 +39,7 @@ impl Run<'_> {
         priorities: Priorities,
     ) -> Result<Outcome> {
         let running = self.cluster.run(self.contender).await?;
-        let observer = Observer::start(&self.test_cluster.client, &self.test_cluster.namespace);
+        let observer = Observer::start(&self.test_cluster);
         self.contender.create(&self.test_cluster, NAME, pods, bounds).await?;
         observer.until_created(pods).await?;
         self.contender.until_reported(&self.test_cluster, NAME, pods).await?;
@@ -54,7 +53,9 @@ impl Run<'_> {
         let begin = Instant::now();
         match self.contender {
             Contender::Null => null::roll_out(&self.test_cluster, &observer, pods, bounds).await?,
-            contender => contender.roll_out(&self.test_cluster, NAME).await?,
+            contender => {
+                contender.patch(&self.test_cluster, NAME, &json!({"template": template(NAME, 2)})).await?;
+            }
         }
         let end = observer.until_replaced(pods).await?;
         let requests = self.cluster.plane()?.requests_since(mark).await?;
@@ -66,7 +67,7 @@ impl Run<'_> {
         }
         let requests = self.requests_a_pod(&requests, pods);
         let rate = rate(pods, begin, end);
-        Ok(Outcome::Kept(Values::from([(Metric::PodsPerSecond, rate), (Metric::RequestsPerPod, requests)])))
+        Ok(Outcome::Kept(vec![(RATE, rate), ("requests a pod", requests)]))
     }
 
     /// The requests of the contender in its namespace, divided by the number of pods. Watches do not count:
@@ -87,7 +88,7 @@ async fn prioritise(
     observer: &Observer,
     priorities: Priorities,
 ) -> Result<BTreeMap<String, i32>> {
-    let names: Vec<String> = observer.read(|state| state.names().cloned().collect());
+    let names: Vec<String> = observer.read(|state| state.pods.keys().cloned().collect());
     let all = i32::try_from(names.len())?;
     let groups = match priorities {
         Priorities::Own => all,

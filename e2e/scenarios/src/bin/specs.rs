@@ -71,7 +71,7 @@ async fn failures(program: &Path, focus: &str, built_in: bool) -> Result<(String
     println!("with {}:", if built_in { "the built-in controller" } else { "ordered-controller-manager" });
     let run = Command::new(program)
         .args(["--provider=skeleton", "--minStartupPods=0", "--ginkgo.noColor", "--disable-log-dump"])
-        .arg(format!("--kubeconfig={}", cluster.straight().display()))
+        .arg(format!("--kubeconfig={}", cluster.straight.display()))
         .arg(format!("--ginkgo.focus={focus}"))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())

@@ -4,28 +4,29 @@
 //! It listens on loopback with plain HTTP and requires its own token. Upstream it is the user of the given
 //! kubeconfig. It never changes what it forwards.
 
-mod half_open;
 mod rules;
-mod stream;
 
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderValue, TRANSFER_ENCODING};
 use http::{Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube::Client;
 use kube::client::Body;
 use serde_json::json;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 pub use rules::{Moment, Rules, Trap};
 use rules::{RequestFault, RequestInfo};
@@ -87,11 +88,11 @@ struct Front {
 
 impl Front {
     async fn serve(self, stream: TcpStream) {
-        let mut cut = self.rules.cuts();
+        let mut cut = self.rules.cut.subscribe();
         // Without delay for small responses.
         drop(stream.set_nodelay(true));
         let service = service_fn(|request| self.clone().answer(request));
-        let (stream, carry) = half_open::carried(stream, &self.rules);
+        let (stream, carry) = carried(stream, &self.rules);
         let connection =
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
         tokio::select! {
@@ -111,9 +112,9 @@ impl Front {
         let info = RequestInfo::of(&request);
         self.rules.arrives(&info);
         let loses = match self.rules.request_fault(&info) {
-            RequestFault::Response(code) => return Ok(refusal(code)),
-            RequestFault::Reset => true,
-            RequestFault::None => false,
+            Some(RequestFault::Response(code)) => return Ok(refusal(code)),
+            Some(RequestFault::Reset) => true,
+            None => false,
         };
         let Ok(response) = self.forward(request, &info).await else { return Err(Broken) };
         if loses {
@@ -125,7 +126,7 @@ impl Front {
         parts.headers.remove(CONNECTION);
         parts.headers.remove(TRANSFER_ENCODING);
         let body = if info.verb == "watch" && parts.status.is_success() {
-            stream::lines(body, self.rules, info)
+            lines(body, self.rules, info)
         } else {
             body.map_err(|_| Broken).boxed_unsync()
         };
@@ -188,4 +189,85 @@ fn refusal(code: u16) -> Answer {
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
+}
+
+const BUFFER: usize = 64 * 1024;
+
+/// A connection whose bytes can stop in both directions without an end, like a broken network path. Bytes
+/// that were sent meanwhile arrive when it flows again, even if the sender has given up. Returns the other
+/// end, and a future that must run to carry the bytes.
+fn carried(stream: TcpStream, rules: &Rules) -> (DuplexStream, impl Future<Output = ()>) {
+    let (near, far) = tokio::io::duplex(BUFFER);
+    let carry = async move {
+        let (client, server) = (tokio::io::split(stream), tokio::io::split(far));
+        let gives_up = || rules.given_up.send_modify(|count| *count += 1);
+        let into = carry(client.0, server.1, rules.stalled.subscribe(), gives_up);
+        let out = carry(server.0, client.1, rules.stalled.subscribe(), || {});
+        tokio::join!(into, out);
+    };
+    (near, carry)
+}
+
+/// Carries bytes until one side ends. Calls `gives_up` if that happens while the connection is stalled.
+async fn carry(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut stalled: watch::Receiver<bool>,
+    gives_up: impl Fn(),
+) {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let read = from.read(&mut buffer).await;
+        if matches!(read, Ok(0) | Err(_)) && *stalled.borrow() {
+            gives_up();
+        }
+        // The sender lives as long as the proxy.
+        let _ = stalled.wait_for(|stalled| !*stalled).await;
+        let count = match read {
+            Ok(0) | Err(_) => break,
+            Ok(count) => count,
+        };
+        if to.write_all(&buffer[..count]).await.is_err() {
+            break;
+        }
+    }
+    // The connection may be closed already.
+    drop(to.shutdown().await);
+}
+
+/// Forwards a watch line by line: each event is sent after its delay.
+fn lines(body: Body, rules: Arc<Rules>, info: RequestInfo) -> UnsyncBoxBody<Bytes, Broken> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    tokio::spawn(read_lines(body, rules, info, sender));
+    let frames = futures::stream::unfold(receiver, |mut receiver| async move {
+        let (due, line) = receiver.recv().await?;
+        tokio::time::sleep_until(due).await;
+        Some((Ok(Frame::data(line)), receiver))
+    });
+    StreamBody::new(frames).boxed_unsync()
+}
+
+/// Reads until the server ends the watch or the client disconnects.
+async fn read_lines(
+    mut body: Body,
+    rules: Arc<Rules>,
+    info: RequestInfo,
+    sender: mpsc::UnboundedSender<(Instant, Bytes)>,
+) {
+    let mut buffer = BytesMut::new();
+    loop {
+        let frame = tokio::select! {
+            frame = body.frame() => frame,
+            () = sender.closed() => return,
+        };
+        let Some(Ok(frame)) = frame else { return };
+        let Ok(data) = frame.into_data() else { continue };
+        buffer.extend_from_slice(&data);
+        while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
+            let line = buffer.split_to(end + 1).freeze();
+            if sender.send((Instant::now() + rules.delay(&info), line)).is_err() {
+                return;
+            }
+        }
+    }
 }

@@ -59,7 +59,6 @@ impl RequestInfo {
 /// How a request fails, in the words of the fault campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestFault {
-    None,
     /// The response has this code, and the server does not receive the request.
     Response(u16),
     /// The server carries out the request, and the connection is reset.
@@ -83,11 +82,6 @@ pub enum Moment {
     During,
     /// The server has responded, and the client has not received the response.
     BeforeResponse,
-}
-
-impl Moment {
-    /// All moments.
-    pub const ALL: [Self; 3] = [Self::BeforeRequest, Self::During, Self::BeforeResponse];
 }
 
 /// A write that is stopped or will be. Dropping the trap closes its connection; a write that the server has
@@ -129,10 +123,10 @@ struct PendingTrap {
 pub struct Rules {
     delays: Mutex<BTreeMap<String, Duration>>,
     faults: Mutex<Vec<Fault>>,
-    cut: watch::Sender<()>,
-    stalled: watch::Sender<bool>,
+    pub(super) cut: watch::Sender<()>,
+    pub(super) stalled: watch::Sender<bool>,
     /// The number of connections that clients closed while the proxy was stalled.
-    given_up: watch::Sender<usize>,
+    pub(super) given_up: watch::Sender<usize>,
     pending: Mutex<Option<PendingTrap>>,
     written: Mutex<Vec<Instant>>,
 }
@@ -216,28 +210,14 @@ impl Rules {
         reached.send(()).is_ok().then_some((moment, go))
     }
 
-    pub(super) fn gives_up(&self) {
-        self.given_up.send_modify(|count| *count += 1);
-    }
-
-    pub(super) fn stalled(&self) -> watch::Receiver<bool> {
-        self.stalled.subscribe()
-    }
-
-    pub(super) fn cuts(&self) -> watch::Receiver<()> {
-        self.cut.subscribe()
-    }
-
     pub(super) fn delay(&self, info: &RequestInfo) -> Duration {
         lock(&self.delays).get(&info.plural).copied().unwrap_or_default()
     }
 
-    pub(super) fn request_fault(&self, info: &RequestInfo) -> RequestFault {
+    pub(super) fn request_fault(&self, info: &RequestInfo) -> Option<RequestFault> {
         let mut faults = lock(&self.faults);
-        let Some(fault) = faults.iter_mut().find(|fault| fault.times > 0 && info.is(fault.kind)) else {
-            return RequestFault::None;
-        };
+        let fault = faults.iter_mut().find(|fault| fault.times > 0 && info.is(fault.kind))?;
         fault.times -= 1;
-        fault.effect
+        Some(fault.effect)
     }
 }

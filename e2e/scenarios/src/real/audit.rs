@@ -7,8 +7,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use jiff::Timestamp;
-use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -25,47 +23,6 @@ pub struct Mark {
 
 /// How long a delete may have no response.
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Event {
-    #[serde(rename = "auditID")]
-    id: String,
-    stage: String,
-    #[serde(rename = "requestURI")]
-    uri: String,
-    verb: String,
-    user: User,
-    #[serde(default)]
-    user_agent: String,
-    object_ref: Option<ObjectRef>,
-    response_status: Option<Status>,
-    request_object: Option<Value>,
-    request_received_timestamp: Option<Timestamp>,
-    stage_timestamp: Option<Timestamp>,
-}
-
-#[derive(Debug, Deserialize)]
-struct User {
-    #[serde(default)]
-    username: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Status {
-    #[serde(default)]
-    code: u16,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ObjectRef {
-    resource: String,
-    namespace: Option<String>,
-    name: Option<String>,
-    subresource: Option<String>,
-    api_group: String,
-}
 
 /// The end of the logs now.
 pub(super) fn end(dead: &[PathBuf], file: &Path) -> Result<Mark> {
@@ -130,37 +87,42 @@ fn parse(lines: &[u8]) -> Result<Vec<Entry>> {
     let mut requests: Vec<Entry> = Vec::new();
     let mut begun = BTreeMap::new();
     for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        let event: Event = serde_json::from_slice(line)
+        let event: Value = serde_json::from_slice(line)
             .with_context(|| format!("cannot read an audit event: {}", String::from_utf8_lossy(line)))?;
-        if event.stage == "RequestReceived" {
-            begun.insert(event.id.clone(), requests.len());
-            requests.push((request(event), false));
-        } else if event.stage == "ResponseComplete" || event.stage == "Panic" {
-            match begun.remove(&event.id) {
-                Some(place) => requests[place] = (request(event), true),
-                None => requests.push((request(event), true)),
+        let id = event["auditID"].as_str().unwrap_or_default();
+        match event["stage"].as_str() {
+            Some("RequestReceived") => {
+                begun.insert(id.to_owned(), requests.len());
+                requests.push((request(&event), false));
             }
+            Some("ResponseComplete" | "Panic") => match begun.remove(id) {
+                Some(place) => requests[place] = (request(&event), true),
+                None => requests.push((request(&event), true)),
+            },
+            _ => {}
         }
     }
     Ok(requests)
 }
 
-fn request(event: Event) -> Request {
-    let object = event.object_ref.unwrap_or_default();
+fn request(event: &Value) -> Request {
+    let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let time = |pointer: &str| text(pointer)?.parse().ok();
+    let code = event.pointer("/responseStatus/code").and_then(Value::as_u64);
     Request {
-        user: Some(event.user.username),
-        user_agent: event.user_agent,
-        verb: event.verb,
-        path: event.uri,
-        group: object.api_group,
-        plural: object.resource,
-        namespace: object.namespace,
-        name: object.name,
-        subresource: object.subresource,
-        body: event.request_object,
-        code: event.response_status.unwrap_or_default().code,
-        received: event.request_received_timestamp,
-        answered: event.stage_timestamp.filter(|_| event.stage == "ResponseComplete"),
+        user: text("/user/username"),
+        user_agent: text("/userAgent").unwrap_or_default(),
+        verb: text("/verb").unwrap_or_default(),
+        path: text("/requestURI").unwrap_or_default(),
+        group: text("/objectRef/apiGroup").unwrap_or_default(),
+        plural: text("/objectRef/resource").unwrap_or_default(),
+        namespace: text("/objectRef/namespace"),
+        name: text("/objectRef/name"),
+        subresource: text("/objectRef/subresource"),
+        body: event.get("requestObject").cloned(),
+        code: code.and_then(|code| code.try_into().ok()).unwrap_or_default(),
+        received: time("/requestReceivedTimestamp"),
+        answered: time("/stageTimestamp").filter(|_| event["stage"] == "ResponseComplete"),
     }
 }
 

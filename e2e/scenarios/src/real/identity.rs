@@ -31,28 +31,14 @@ pub(super) enum User {
     Kubelet,
 }
 
-impl User {
-    const ALL: [Self; 5] =
-        [Self::Admin, Self::Controller, Self::ControllerManager, Self::Scheduler, Self::Kubelet];
-
-    /// The user name. Kubernetes binds the roles of its components to these names.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Admin => "admin",
-            Self::Controller => "ordered-controller-manager",
-            Self::ControllerManager => "system:kube-controller-manager",
-            Self::Scheduler => "system:kube-scheduler",
-            Self::Kubelet => "kubelet-stand-in",
-        }
-    }
-
-    fn groups(self) -> &'static str {
-        match self {
-            Self::Admin | Self::Controller | Self::Kubelet => "system:masters",
-            Self::ControllerManager | Self::Scheduler => "",
-        }
-    }
-}
+/// The users, with their names and groups. Kubernetes binds the roles of its components to these names.
+const USERS: [(User, &str, &str); 5] = [
+    (User::Admin, "admin", "system:masters"),
+    (User::Controller, "ordered-controller-manager", "system:masters"),
+    (User::ControllerManager, "system:kube-controller-manager", ""),
+    (User::Scheduler, "system:kube-scheduler", ""),
+    (User::Kubelet, "kubelet-stand-in", "system:masters"),
+];
 
 /// The tokens and the certificate authority of a control plane.
 pub(super) struct Identity {
@@ -65,13 +51,13 @@ impl Identity {
     /// Creates all credentials and writes the files for the servers.
     pub(super) fn make(folder: &Path, port: u16) -> Result<Self> {
         let authority = certificates(folder).context("cannot make certificates")?;
-        let tokens: Vec<(User, String)> =
-            User::ALL.map(|user| (user, format!("{:032x}", rand::random::<u128>()))).into();
-        let lines = tokens.iter().map(|(user, token)| {
-            let name = user.name();
-            format!("{token},{name},{name},\"{}\"", user.groups())
-        });
-        write_private(&folder.join(TOKENS), &lines.collect::<Vec<_>>().join("\n"))?;
+        let (mut tokens, mut lines) = (Vec::new(), Vec::new());
+        for (user, name, groups) in USERS {
+            let token = format!("{:032x}", rand::random::<u128>());
+            lines.push(format!("{token},{name},{name},\"{groups}\""));
+            tokens.push((user, token));
+        }
+        write_private(&folder.join(TOKENS), &lines.join("\n"))?;
         Ok(Self { url: format!("https://127.0.0.1:{port}"), authority, tokens })
     }
 

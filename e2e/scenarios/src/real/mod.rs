@@ -126,8 +126,7 @@ impl ControlPlane {
     }
 
     /// A kubeconfig of an administrator.
-    #[must_use]
-    pub fn kubeconfig(&self) -> String {
+    pub(crate) fn kubeconfig(&self) -> String {
         self.kubeconfig_of(User::Admin)
     }
 
@@ -286,9 +285,8 @@ impl ControlPlane {
             "metadata": {"name": "readiness"}, "spec": {"containers": [{"name": "c", "image": "c"}]},
         }))?;
         let dry = PostParams { dry_run: true, ..PostParams::default() };
-        self.poll("take pods", async || match pods.create(&dry, &pod).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.to_string()),
+        self.poll("take pods", async || {
+            pods.create(&dry, &pod).await.map(drop).map_err(|error| error.to_string())
         })
         .await
     }

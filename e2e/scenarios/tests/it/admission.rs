@@ -36,7 +36,7 @@ async fn register(cluster: &TestCluster, port: u16) {
             "failurePolicy": "Fail", "timeoutSeconds": 2,
         }],
     });
-    cluster.kubectl.run_with(&["apply", "-f", "-"], &manifest.to_string()).await.unwrap();
+    cluster.make(&manifest.to_string()).await.unwrap();
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"name": "probe", "labels": {LABEL: name}},
         "spec": {"containers": [{"name": "c", "image": "probe"}]},

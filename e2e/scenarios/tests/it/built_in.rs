@@ -1,11 +1,14 @@
-//! Kubernetes controllers and tools on our objects: autoscaler, disruption budgets, drain.
+//! Kubernetes controllers and tools on our objects: autoscaler, disruption budgets, drain. With
+//! `podDeletion: Evict` and the API server's own answers, the status names the budgets, and the rollout waits
+//! in order.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::DynamicObject;
 use kube::{Api, ResourceExt};
-use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
 use ordereddeployment_sandbox::{NodeSpec, Taint};
-use scenarios::{Setting, TestCluster, node_of, side_by_side};
+use scenarios::{Setting, TestCluster, condition_of, node_of, side_by_side};
 use serde_json::{Value, json};
 
 /// The versions of disruption budgets.
@@ -39,7 +42,7 @@ pub(crate) async fn set_budget(cluster: &TestCluster, name: &str, (field, limit)
         "metadata": {"name": name},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, field: limit.into()},
     });
-    cluster.kubectl.run_with(&["apply", "-f", "-"], &budget.to_string()).await.unwrap();
+    cluster.make(&budget.to_string()).await.unwrap();
 }
 
 /// Waits until the status of the budget has these numbers of expected pods and of evictions that it allows.
@@ -143,6 +146,50 @@ async fn pods_of_a_drained_node_are_replaced_on_other_nodes(cluster: TestCluster
     cluster.kubectl.run(&["uncordon", "d1"]).await.unwrap();
 }
 
+/// Pods in deletion order, with evictions, without a surge and one at a time.
+async fn deployed_to_evict(cluster: &TestCluster, replicas: i32) -> Vec<String> {
+    let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
+    let spec = json!({"replicas": replicas, "podDeletion": "Evict", "strategy": bounds});
+    let pods = cluster.deployed(&spec).await.unwrap();
+    cluster.prioritise_in_order(&pods).await.unwrap();
+    pods
+}
+
+/// The status has no trace of the rejected eviction, and these pods were evicted, in this order.
+async fn assert_evicted(cluster: &TestCluster, done: &OrderedDeployment, pods: &[String]) {
+    assert_eq!(condition_of(done, condition::REPLICA_FAILURE), None);
+    assert_eq!(condition_of(done, condition::STALLED).unwrap().status, ConditionStatus::False);
+    let deletions = cluster.deletions().await.unwrap();
+    assert!(deletions.iter().all(|one| one.evicted), "{deletions:#?}");
+    assert_eq!(deletions.into_iter().map(|one| one.pod).collect::<Vec<_>>(), pods);
+}
+
+async fn the_status_names_the_budget_of_a_rejected_eviction_until_it_succeeds(cluster: TestCluster) {
+    let pods = deployed_to_evict(&cluster, 4).await;
+    set_budget(&cluster, "careful", ("minAvailable", 4)).await;
+    until_counted(&cluster, "careful", 4, 0).await;
+    cluster.set_image("web:2").await.unwrap();
+    let (failure, why) = (condition::REPLICA_FAILURE, reason::EVICTION_REFUSED);
+    let message = cluster.until_said(failure, ConditionStatus::True, why).await.unwrap();
+    let words = "The disruption budget careful needs 4 healthy pods and has 4 currently";
+    assert_eq!(message, format!("Waiting to evict pod {}: {words}", pods[0]));
+    assert_eq!(cluster.deletions().await.unwrap(), []);
+    set_budget(&cluster, "careful", ("minAvailable", 3)).await;
+    let done = cluster.complete("web", 4).await.unwrap();
+    assert_evicted(&cluster, &done, &pods).await;
+}
+
+/// The disruption controller counts when a pod or the budget changes. A change of `replicas` is neither, so
+/// the budget still wants six pods when the first eviction is sent.
+async fn a_scale_down_makes_a_budget_without_room_count_again(cluster: TestCluster) {
+    let pods = deployed_to_evict(&cluster, 6).await;
+    set_budget(&cluster, "careful", ("maxUnavailable", 0)).await;
+    until_counted(&cluster, "careful", 6, 0).await;
+    cluster.scale(3).await.unwrap();
+    let done = cluster.complete("web", 3).await.unwrap();
+    assert_evicted(&cluster, &done, &pods[..3]).await;
+}
+
 /// An autoscaler without metrics: it reads the scale subresource with its selector, and keeps the replicas
 /// within its limits. The sandbox has no autoscaler.
 #[cfg(feature = "real-servers")]
@@ -188,7 +235,9 @@ async fn an_autoscaler_reads_and_writes_the_scale_and_pods_are_deleted_in_order(
 side_by_side!(
     with_nodes_to_drain();
     a_disruption_budget_expects_the_desired_pods_at_any_point_of_a_rollout,
-    pods_of_a_drained_node_are_replaced_on_other_nodes;
+    pods_of_a_drained_node_are_replaced_on_other_nodes,
+    the_status_names_the_budget_of_a_rejected_eviction_until_it_succeeds,
+    a_scale_down_makes_a_budget_without_room_count_again;
     only on a real server:
     an_autoscaler_reads_and_writes_the_scale_and_pods_are_deleted_in_order,
 );

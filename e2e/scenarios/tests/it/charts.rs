@@ -48,11 +48,6 @@ async fn pods_and_turnover(cluster: &TestCluster) -> (BTreeSet<String>, Vec<Stri
 }
 
 impl Chart {
-    async fn rolled_out(&self, cluster: &TestCluster) {
-        let status = ["rollout", "status", &format!("deployment/{}", self.name), "--timeout=60s"];
-        cluster.kubectl.run(&status).await.unwrap();
-    }
-
     /// Runs `kubectl ordered adopt`, interrupted after each of these writes in turn. Returns the notes of the
     /// last run.
     async fn adopt(
@@ -87,7 +82,7 @@ impl Chart {
         cluster.kubectl.run_with(&[verb, "-f", "-"], self.manifest).await.unwrap();
         let autoscale = ["autoscale", "deployment", self.name, "--min=1", "--max=20"];
         cluster.kubectl.run(&autoscale).await.unwrap();
-        self.rolled_out(&cluster).await;
+        cluster.rolled_out(self.name).await.unwrap();
         let before = pods_and_turnover(&cluster).await;
         assert_eq!(before.0.len(), usize::try_from(self.replicas).unwrap());
         let converted =
@@ -101,7 +96,7 @@ impl Chart {
         self.is_scaled_as(&cluster, "OrderedDeployment").await;
 
         // The converted manifest has no changes.
-        cluster.kubectl.run_with(&["apply", "-f", "-"], &converted).await.unwrap();
+        cluster.make(&converted).await.unwrap();
         let object = cluster.complete(self.name, self.replicas).await.unwrap();
         assert_eq!(object.status.unwrap().rollout.unwrap().revision, 1);
         assert_eq!(pods_and_turnover(&cluster).await, before);
@@ -115,7 +110,7 @@ impl Chart {
         let (old, new) = self.release;
         let released = converted.replace(old, new);
         assert_ne!(released, converted);
-        cluster.kubectl.run_with(&["apply", "-f", "-"], &released).await.unwrap();
+        cluster.make(&released).await.unwrap();
         let object = cluster.complete(self.name, self.replicas).await.unwrap();
         assert_eq!(object.status.unwrap().rollout.unwrap().revision, 2);
         assert_eq!(cluster.deleted().await.unwrap(), order);
@@ -123,10 +118,10 @@ impl Chart {
         // A Deployment of the new release again, with its history.
         let before = pods_and_turnover(&cluster).await;
         self.adopt(&cluster, &["--back"], &RETURN).await;
-        self.rolled_out(&cluster).await;
+        cluster.rolled_out(self.name).await.unwrap();
         self.is_scaled_as(&cluster, "Deployment").await;
-        cluster.kubectl.run_with(&["apply", "-f", "-"], &self.manifest.replace(old, new)).await.unwrap();
-        self.rolled_out(&cluster).await;
+        cluster.make(&self.manifest.replace(old, new)).await.unwrap();
+        cluster.rolled_out(self.name).await.unwrap();
         assert_eq!(pods_and_turnover(&cluster).await, before);
         let sets: Api<ReplicaSet> = cluster.api();
         assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 2);
@@ -161,10 +156,9 @@ async fn an_inference_service_of_another_tool_is_adopted_and_rolls_out(cluster: 
 async fn a_restarted_deployment_is_adopted_with_its_manifest(cluster: TestCluster) {
     let manifest = include_str!("charts/inference.yaml");
     cluster.kubectl.run_with(&["create", "-f", "-"], manifest).await.unwrap();
-    let status = ["rollout", "status", "deployment/llm", "--timeout=60s"];
-    cluster.kubectl.run(&status).await.unwrap();
+    cluster.rolled_out("llm").await.unwrap();
     cluster.kubectl.run(&["rollout", "restart", "deployment/llm"]).await.unwrap();
-    cluster.kubectl.run(&status).await.unwrap();
+    cluster.rolled_out("llm").await.unwrap();
     let dry = ["adopt", "deployment/llm", "--dry-run", "-f", "-"];
     let plugin = cluster.plugin().unwrap();
     let output = plugin.ok_with(&dry, manifest).await.unwrap().err;
@@ -175,7 +169,7 @@ async fn a_restarted_deployment_is_adopted_with_its_manifest(cluster: TestCluste
     let pods = cluster.uids().await.unwrap();
     plugin.ok_with(&["adopt", "llm", "-f", "-"], manifest).await.unwrap();
     let converted = plugin.ok_with(&["convert", "-f", "-"], manifest).await.unwrap().out;
-    cluster.kubectl.run_with(&["apply", "-f", "-"], &converted).await.unwrap();
+    cluster.make(&converted).await.unwrap();
     let object = cluster.complete("llm", 3).await.unwrap();
     assert_eq!(object.status.unwrap().rollout.unwrap().revision, 2);
     assert_eq!(cluster.uids().await.unwrap(), pods);

@@ -7,15 +7,11 @@ use ordereddeployment_api::OrderedReplicaSet;
 use scenarios::{Setting, TestCluster, side_by_side};
 use serde_json::json;
 
-/// Two revisions, and therefore two sets.
-async fn deployed_twice(cluster: &TestCluster) {
+async fn orphans_keep_running_and_an_object_with_the_same_selector_adopts_them(cluster: TestCluster) {
+    // Two revisions, and therefore two sets.
     cluster.deployed(&json!({"replicas": 3})).await.unwrap();
     cluster.set_image("web:2").await.unwrap();
     cluster.complete("web", 3).await.unwrap();
-}
-
-async fn orphans_keep_running_and_an_object_with_the_same_selector_adopts_them(cluster: TestCluster) {
-    deployed_twice(&cluster).await;
     let (pods, before) = (cluster.uids().await.unwrap(), cluster.created().await.unwrap());
     let uid = cluster.deployments().get("web").await.unwrap().uid();
     cluster.kubectl.run(&["delete", "od", "web", "--cascade=orphan", "--timeout=60s"]).await.unwrap();

@@ -12,12 +12,19 @@ const ENTER: char = '\u{e007}';
 const RIGHT: char = '\u{e014}';
 const ESCAPE: char = '\u{e00c}';
 
-/// Starts the dashboard. Returns it with its address.
-async fn dashboard(plugin: &Plugin, arguments: &[&str]) -> (Following, String) {
+/// Starts the dashboard and opens it. Returns it with its address.
+async fn dashboard(browser: &Browser, plugin: &Plugin, arguments: &[&str]) -> (Following, String) {
     let mut running = plugin.start(&[&["dashboard"], arguments].concat()).unwrap();
     let lines = running.until("#token=").await.unwrap();
     let address = lines.last().unwrap().trim().to_owned();
+    browser.open(&address).await;
     (running, address)
+}
+
+/// Starts a rollout and waits until it pauses.
+async fn roll_out(cluster: &TestCluster, image: &str) {
+    cluster.set_image(image).await.unwrap();
+    cluster.held("web").await.unwrap();
 }
 
 /// Six pods of `web` with different priorities, in deletion order, and pause points at two of them.
@@ -40,13 +47,10 @@ async fn squares(browser: &Browser, zone: &str) -> Value {
 async fn a_rollout_is_watched_and_resumed_through_two_pauses(cluster: TestCluster) {
     let Some(browser) = Browser::start().await else { return };
     let pods = two_pauses(&cluster).await;
-    let (_dashboard, address) = dashboard(&cluster.plugin().unwrap(), &["web"]).await;
-    browser.open(&address).await;
+    let _dashboard = dashboard(&browser, &cluster.plugin().unwrap(), &["web"]).await;
     browser.until_text("#state", "complete at revision 1").await;
-    assert!(
-        !browser.get("location.href").await.as_str().unwrap().contains("token"),
-        "the token stays in the address"
-    );
+    let at = browser.get("location.href").await;
+    assert!(!at.as_str().unwrap().contains("token"), "the token stays in {at}");
     browser.until_text("#line", "the next rollout pauses at pause point").await;
     assert_eq!((squares(&browser, "ahead").await, squares(&browser, "waits").await), (json!(1), json!(5)));
 
@@ -92,25 +96,21 @@ async fn a_lost_api_server_and_a_stopped_dashboard_are_shown(cluster: TestCluste
     let Some(browser) = Browser::start().await else { return };
     let pods = two_pauses(&cluster).await;
     let beside = cluster.behind_another_proxy().await.unwrap();
-    let (running, address) = dashboard(&beside.plugin_behind_the_proxy().unwrap(), &["web"]).await;
-    browser.open(&address).await;
+    let plugin = beside.plugin_behind_the_proxy().unwrap();
+    let (running, address) = dashboard(&browser, &plugin, &["web"]).await;
     browser.until_text("#state", "complete at revision 1").await;
     let rules = beside.proxy.rules();
     rules.stall();
     rules.cut();
     browser.until_text("#banner", "The API server does not answer since ").await;
     browser.until_text("#live", "Connection lost").await;
-    assert_eq!(
-        browser.get("document.getElementById('columns').classList.contains('old')").await,
-        json!(true)
-    );
+    browser.until("document.getElementById('columns').classList.contains('old')").await;
     assert_eq!(browser.get("document.querySelectorAll('#board [role=option]').length").await, json!(6));
-    cluster.set_image("web:2").await.unwrap();
-    cluster.held("web").await.unwrap();
+    roll_out(&cluster, "web:2").await;
     rules.flow();
     browser.until_text("#live", "Live").await;
     browser.until_text("#line", &format!("paused at pause point {} (before)", pods[1])).await;
-    assert_eq!(browser.get("document.getElementById('banner').hidden").await, json!(true));
+    browser.until("document.getElementById('banner').hidden").await;
     // The token works once. This browser has the cookie.
     browser.open(&address).await;
     drop(running);
@@ -121,10 +121,8 @@ async fn a_lost_api_server_and_a_stopped_dashboard_are_shown(cluster: TestCluste
 async fn everything_works_with_the_keyboard_alone(cluster: TestCluster) {
     let Some(browser) = Browser::start().await else { return };
     let pods = two_pauses(&cluster).await;
-    cluster.set_image("web:2").await.unwrap();
-    cluster.held("web").await.unwrap();
-    let (_dashboard, address) = dashboard(&cluster.plugin().unwrap(), &[]).await;
-    browser.open(&address).await;
+    roll_out(&cluster, "web:2").await;
+    let _dashboard = dashboard(&browser, &cluster.plugin().unwrap(), &[]).await;
     browser.until("document.querySelector('#rows a')").await;
     browser.tab_to("#rows a").await;
     browser.press(ENTER).await;
@@ -160,8 +158,7 @@ async fn everything_works_with_the_keyboard_alone(cluster: TestCluster) {
 async fn the_page_has_no_barriers_and_fits_three_widths(cluster: TestCluster) {
     let Some(browser) = Browser::start().await else { return };
     let pods = two_pauses(&cluster).await;
-    let (_dashboard, address) = dashboard(&cluster.plugin().unwrap(), &["web"]).await;
-    browser.open(&address).await;
+    let _dashboard = dashboard(&browser, &cluster.plugin().unwrap(), &["web"]).await;
     browser.until_text("#state", "complete at revision 1").await;
     assert_eq!(browser.barriers().await, [""; 0]);
     cluster.set_image("web:2").await.unwrap();
@@ -184,17 +181,13 @@ async fn foreign_text_never_becomes_markup(cluster: TestCluster) {
     let hostile = "<img src=x onerror=window.hacked=1>";
     let pods = two_pauses(&cluster).await;
     cluster.annotate(&pods[5], &format!("ordereddeployment.io/pause-point={hostile}")).await.unwrap();
-    cluster
-        .patch(&json!({"metadata": {"annotations": {"kubernetes.io/change-cause": hostile}}}))
-        .await
-        .unwrap();
+    let cause = json!({"kubernetes.io/change-cause": hostile});
+    cluster.patch(&json!({"metadata": {"annotations": cause}})).await.unwrap();
     let status = json!({"status": {"reason": hostile}}).to_string();
     let patch = ["patch", "pod", &pods[3], "--subresource=status", "-p", &status];
     cluster.kubectl.run(&patch).await.unwrap();
-    cluster.set_image(hostile).await.unwrap();
-    cluster.held("web").await.unwrap();
-    let (_dashboard, address) = dashboard(&cluster.plugin().unwrap(), &["web"]).await;
-    browser.open(&address).await;
+    roll_out(&cluster, hostile).await;
+    let _dashboard = dashboard(&browser, &cluster.plugin().unwrap(), &["web"]).await;
     browser.until_text("#notes", hostile).await;
     browser.until_text("#history", hostile).await;
     browser.click(&format!("[data-pod={}]", pods[3])).await;
@@ -215,11 +208,9 @@ async fn foreign_text_never_becomes_markup(cluster: TestCluster) {
 async fn a_click_without_the_permission_names_the_role_to_ask_for(cluster: TestCluster) {
     let Some(browser) = Browser::start().await else { return };
     two_pauses(&cluster).await;
-    cluster.set_image("web:2").await.unwrap();
-    cluster.held("web").await.unwrap();
+    roll_out(&cluster, "web:2").await;
     cluster.reader("vera").await.unwrap();
-    let (_dashboard, address) = dashboard(&cluster.plugin().unwrap(), &["web", "--as", "vera"]).await;
-    browser.open(&address).await;
+    let _dashboard = dashboard(&browser, &cluster.plugin().unwrap(), &["web", "--as", "vera"]).await;
     browser.until_text("#state", "paused at a pause point").await;
     browser.click("[data-action=resume]").await;
     browser.until_text("#toasts", "`ordered-deployment-resumer`").await;

@@ -1,10 +1,7 @@
 //! Declared pause points, an abort and a retry from the perspective of a user.
 
-use std::collections::BTreeSet;
-
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::ListParams;
-use kube::{Api, ResourceExt};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
 use scenarios::{Server, TestCluster, node_of, on_both};
@@ -26,9 +23,7 @@ fn points(canary: i32, most: &str) -> Value {
 
 /// How many pods are on nodes of the pool `hybrid`: the scheduler decides.
 async fn pods_on_hybrid_nodes(cluster: &TestCluster) -> i32 {
-    let nodes: Api<Node> = Api::all(cluster.client.clone());
-    let nodes = nodes.list(&ListParams::default().labels("node.usage=hybrid")).await.unwrap();
-    let hybrid: BTreeSet<String> = nodes.iter().map(ResourceExt::name_any).collect();
+    let hybrid = cluster.pool("hybrid").await.unwrap();
     let pods = cluster.pods().await.unwrap();
     i32::try_from(pods.iter().filter(|pod| hybrid.contains(node_of(pod))).count()).unwrap()
 }

@@ -21,7 +21,6 @@ mod deletion;
 #[cfg(feature = "real-servers")]
 mod differential;
 mod election;
-mod evictions;
 #[cfg(feature = "real-servers")]
 mod monitoring;
 #[cfg(feature = "real-servers")]
@@ -32,7 +31,6 @@ mod policies;
 mod recipes;
 #[cfg(feature = "real-servers")]
 mod replicasets;
-mod spellings;
 mod templates;
 mod ten_pods;
 mod tutorial;

@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::ListParams;
-use kube::{Api, ResourceExt};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use ordereddeployment_api::names::{annotation, reason};
-use scenarios::{Manager, Server, TestCluster, node_of};
+use scenarios::{Manager, Server, TestCluster, node_of, workload};
 use serde_json::json;
 
 /// From this minor version on, the Kubernetes ReplicaSet controller reads the deletion cost.
@@ -27,23 +26,14 @@ async fn write_rules(cluster: &TestCluster, text: &str) {
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "costs"},
         "data": {"nodecosts.yaml": text},
     });
-    cluster.kubectl.run_with(&["apply", "-f", "-"], &map.to_string()).await.unwrap();
+    cluster.make(&map.to_string()).await.unwrap();
 }
 
 /// A plain Deployment.
 async fn deployment(cluster: &TestCluster, name: &str, tier: &str, replicas: usize) {
-    let deployment = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": name, "labels": {"tier": tier}},
-        "spec": {
-            "replicas": replicas, "selector": {"matchLabels": {"app": name}},
-            "template": {
-                "metadata": {"labels": {"app": name}},
-                "spec": {"containers": [{"name": "main", "image": "web:1"}]},
-            },
-        },
-    });
-    cluster.kubectl.run_with(&["apply", "-f", "-"], &deployment.to_string()).await.unwrap();
+    let mut deployment = workload("apps/v1", "Deployment", name, &json!({"replicas": replicas}));
+    deployment["metadata"]["labels"] = json!({"tier": tier});
+    cluster.make(&deployment.to_string()).await.unwrap();
 }
 
 fn annotated<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
@@ -62,11 +52,9 @@ async fn until_costs(
     cost: Option<i32>,
     own: &BTreeMap<String, &str>,
 ) -> Vec<Pod> {
-    let nodes: Api<Node> = Api::all(cluster.client.clone());
-    let nodes = nodes.list(&ListParams::default().labels(&format!("node.usage={usage}"))).await.unwrap();
-    let nodes: Vec<_> = nodes.items.iter().map(ResourceExt::name_any).collect();
+    let nodes = cluster.pool(usage).await.unwrap();
     let cost = cost.map(|cost| cost.to_string());
-    let is_there = |pod: &Pod| nodes.iter().any(|node| node == node_of(pod));
+    let is_there = |pod: &Pod| nodes.contains(node_of(pod));
     let right = |pod: &Pod| {
         let written = cost.as_deref().filter(|_| is_of(pod, "web") && is_there(pod));
         let wanted = own.get(&pod.name_any()).copied().or(written);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use ordereddeployment_api::names::annotation;
-use scenarios::{Setting, TestCluster, side_by_side, top};
+use scenarios::{Setting, TestCluster, node_of, side_by_side, top};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -90,8 +90,7 @@ async fn the_server_accepts_every_manifest(cluster: TestCluster) {
 
 /// The policy of the page sets the priority when the scheduler binds a pod.
 async fn a_policy_sets_the_priority_of_pods_on_some_nodes(cluster: TestCluster) {
-    let kinds = cluster.kubectl.run(&["api-resources", "--api-group=admissionregistration.k8s.io", "-oname"]);
-    if !kinds.await.unwrap().contains("mutatingadmissionpolicies") {
+    if !cluster.has_policies("mutating").await.unwrap() {
         assert!(!is_newest(&cluster));
         println!("not tried: the server has no such policies");
         return;
@@ -101,12 +100,12 @@ async fn a_policy_sets_the_priority_of_pods_on_some_nodes(cluster: TestCluster) 
     let here = format!("metadata.name: {}", cluster.namespace);
     let policy = policy.replace("'spot-'", &format!("'{SPOT}'")).replace("metadata.name: default", &here);
     let policy = policy.replace("spot-pods-first", &cluster.namespace);
-    cluster.kubectl.run_with(&["apply", "-f", "-"], &policy).await.unwrap();
+    cluster.make(&policy).await.unwrap();
     cluster.deployed(&json!({"replicas": 12})).await.unwrap();
     let limit = Instant::now() + LIMIT;
     let spot = loop {
         let pods = cluster.pods().await.unwrap();
-        let spot: Vec<_> = pods.iter().filter(|pod| is_on(pod, SPOT)).collect();
+        let spot: Vec<_> = pods.iter().filter(|pod| node_of(pod) == SPOT).collect();
         let is_first =
             |pod: &&Pod| pod.annotations().get(annotation::DELETE_PRIORITY).is_some_and(|it| it == "100");
         if !spot.is_empty() && spot.iter().all(is_first) {
@@ -121,12 +120,7 @@ async fn a_policy_sets_the_priority_of_pods_on_some_nodes(cluster: TestCluster) 
     let left = 12 - i32::try_from(spot).unwrap();
     cluster.scale(left).await.unwrap();
     cluster.complete("web", left).await.unwrap();
-    let pods = cluster.pods().await.unwrap();
-    assert!(!pods.iter().any(|pod| is_on(pod, SPOT) && pod.metadata.deletion_timestamp.is_none()));
-}
-
-fn is_on(pod: &Pod, node: &str) -> bool {
-    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node)
+    assert!(!cluster.pods().await.unwrap().iter().any(|pod| node_of(pod) == SPOT));
 }
 
 /// Whether the stored object contains everything in the manifest.

@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::ListParams;
-use kube::{Api, ResourceExt};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use ordereddeployment_api::names::{annotation, condition, reason};
 use rand::RngExt;
 use rand::seq::SliceRandom;
-use scenarios::{Deletion, Manager, Server, Setting, TestCluster, is_ready, node_of, share_the_machine};
+use scenarios::{
+    Deletion, Manager, Server, Setting, TestCluster, is_ready, node_of, share_the_machine, workload,
+};
 use serde_json::{Value, json};
 
 use crate::built_in::{set_budget, until_counted};
@@ -39,41 +40,25 @@ async fn start_at_once(cluster: &TestCluster) -> Manager {
     manager
 }
 
-fn template(app: &str) -> Value {
-    json!({
-        "metadata": {"labels": {"app": app}},
-        "spec": {"terminationGracePeriodSeconds": 0, "containers": [{"name": "main", "image": "web:1"}]},
-    })
-}
-
 /// Applies an object of one of these kinds for the pods of this application.
-async fn apply(cluster: &TestCluster, version: &str, kind: &str, name: &str, more: Value) {
-    let mut manifest = json!({
-        "apiVersion": version, "kind": kind, "metadata": {"name": name, "labels": {"tier": "inference"}},
-        "spec": {"selector": {"matchLabels": {"app": name}}, "template": template(name)},
-    });
-    for (key, value) in more.as_object().unwrap() {
-        manifest["spec"][key] = value.clone();
-    }
-    cluster.kubectl.run_with(&["apply", "-f", "-"], &manifest.to_string()).await.unwrap();
+async fn apply(cluster: &TestCluster, kind: &str, name: &str, spec: Value) {
+    let mut object = workload("apps/v1", kind, name, &spec);
+    object["metadata"]["labels"] = json!({"tier": "inference"});
+    cluster.make(&object.to_string()).await.unwrap();
 }
 
 /// A Deployment `web`, once all its pods are ready.
 async fn deployed(cluster: &TestCluster, replicas: usize) -> Vec<String> {
     let strategy = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
-    apply(cluster, "apps/v1", "Deployment", "web", json!({"replicas": replicas, "strategy": strategy})).await;
-    rolled_out(cluster).await;
+    apply(cluster, "Deployment", "web", json!({"replicas": replicas, "strategy": strategy})).await;
+    cluster.rolled_out("web").await.unwrap();
     let ready = |pods: &[Pod]| pods.len() == replicas && pods.iter().all(is_ready);
     names(&cluster.until_pods("ready", ready).await.unwrap())
 }
 
-async fn rolled_out(cluster: &TestCluster) {
-    cluster.kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
-}
-
 /// Waits until the rollout has replaced all of these pods by this number of ready ones.
 async fn replaced(cluster: &TestCluster, old: &[String], count: usize) -> Vec<String> {
-    rolled_out(cluster).await;
+    cluster.rolled_out("web").await.unwrap();
     let new = |found: &[Pod]| {
         found.len() == count && found.iter().all(|pod| is_ready(pod) && !old.contains(&pod.name_any()))
     };
@@ -81,7 +66,7 @@ async fn replaced(cluster: &TestCluster, old: &[String], count: usize) -> Vec<St
 }
 
 async fn set_image(cluster: &TestCluster, number: usize) {
-    cluster.kubectl.run(&["set", "image", "deployment/web", &format!("main=web:{number}")]).await.unwrap();
+    cluster.kubectl.run(&["set", "image", "deployment/web", &format!("web=web:{number}")]).await.unwrap();
 }
 
 /// Scales the Deployment or set and waits until there are this many pods.
@@ -180,12 +165,12 @@ async fn a_pause_point_pauses_the_deployment_until_kubectl_resumes_it(cluster: T
 }
 
 async fn a_set_without_a_deployment_adopts_releases_and_scales(cluster: TestCluster) {
-    let mut orphan = template("lone");
-    orphan["apiVersion"] = "v1".into();
-    orphan["kind"] = "Pod".into();
-    orphan["metadata"]["name"] = "orphan".into();
-    cluster.kubectl.run_with(&["apply", "-f", "-"], &orphan.to_string()).await.unwrap();
-    apply(&cluster, "apps/v1", "ReplicaSet", "lone", json!({"replicas": 3})).await;
+    let orphan = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "orphan", "labels": {"app": "lone"}},
+        "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+    });
+    cluster.make(&orphan.to_string()).await.unwrap();
+    apply(&cluster, "ReplicaSet", "lone", json!({"replicas": 3})).await;
     let is_whole = |set: &ReplicaSet| {
         let status = set.status.clone().unwrap_or_default();
         (status.available_replicas, status.fully_labeled_replicas) == (Some(3), Some(3))
@@ -216,8 +201,8 @@ async fn a_set_without_a_deployment_adopts_releases_and_scales(cluster: TestClus
 
 async fn other_controllers_work_beside(cluster: TestCluster) {
     let pods = deployed(&cluster, 3).await;
-    apply(&cluster, "apps/v1", "StatefulSet", "db", json!({"replicas": 2, "serviceName": "db"})).await;
-    apply(&cluster, "apps/v1", "DaemonSet", "agent", json!({})).await;
+    apply(&cluster, "StatefulSet", "db", json!({"replicas": 2, "serviceName": "db"})).await;
+    apply(&cluster, "DaemonSet", "agent", json!({})).await;
     let all = |number: usize| move |pods: &[Pod]| pods.len() == number && pods.iter().all(is_ready);
     cluster.until_pods("all", all(2 + 6 + 3)).await.unwrap();
     // The disruption controller counts the size of the Deployment.
@@ -263,7 +248,7 @@ async fn the_plugin_shows_orders_marks_and_resumes_a_plain_deployment(cluster: T
     }
     assert!(!tree.contains("note:"), "{tree}");
     plugin.ok(&["resume", "deployment/web", &pods[0]]).await.unwrap();
-    rolled_out(&cluster).await;
+    cluster.rolled_out("web").await.unwrap();
     let tree = plugin.ok(&["get", "deployment/web"]).await.unwrap();
     assert!(tree.contains("complete at revision 2"), "{tree}");
     assert_eq!(deleted(&cluster).await[..2], [pods[2].clone(), pods[0].clone()]);
@@ -271,10 +256,8 @@ async fn the_plugin_shows_orders_marks_and_resumes_a_plain_deployment(cluster: T
 
 async fn node_rules_are_a_part_of_the_order(cluster: TestCluster) {
     deployed(&cluster, 12).await;
-    let nodes: Api<Node> = Api::all(cluster.client.clone());
-    let nodes = nodes.list(&ListParams::default().labels("node.usage=hybrid")).await.unwrap();
-    let hybrid: Vec<_> = nodes.items.iter().map(ResourceExt::name_any).collect();
-    let is_there = |pod: &Pod| hybrid.iter().any(|node| node == node_of(pod));
+    let hybrid = cluster.pool("hybrid").await.unwrap();
+    let is_there = |pod: &Pod| hybrid.contains(node_of(pod));
     let there = cluster.pods().await.unwrap().iter().filter(|pod| is_there(pod)).count();
     assert!(there > 0 && there < 12, "{there}");
     scaled(&cluster, "deployment/web", 12 - there).await;
@@ -295,7 +278,7 @@ async fn plain_deployments_on_a_real_server() {
                                     hybrid}}, deletionCost: -100}\n"},
     });
     let probes = cluster.inside(PROBES);
-    probes.kubectl.run_with(&["apply", "-f", "-"], &rules.to_string()).await.unwrap();
+    probes.make(&rules.to_string()).await.unwrap();
     let mut manager = start(&cluster, &[&format!("--node-costs-config={PROBES}/costs")]);
     manager.until_logged(NO_OTHER).await.unwrap();
     let scenarios = scenarios::scenarios![

@@ -38,10 +38,7 @@ async fn waiting_clients_ignore_the_status_of_an_older_spec(server: Server) {
     assert_eq!(cluster.pods_of_image("web:2").await.unwrap().len(), 6);
 }
 
-mod wait {
-    use super::*;
-    on_both!(waiting_clients_ignore_the_status_of_an_older_spec);
-}
+on_both!(waiting_clients_ignore_the_status_of_an_older_spec);
 
 /// Commands that work on a Deployment and on the OrderedDeployment of the namespace.
 const WORK: &[&[&str]] = &[

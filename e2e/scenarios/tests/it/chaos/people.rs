@@ -283,9 +283,9 @@ async fn nobody_gets_past_a_canary_without_its_resume_on_a_real_server() {
         let last = images.next();
         lets_it_rest(&cluster, &last).await;
         trial.history.read_on(&cluster).await.unwrap();
-        let most = most(trial.history.commits(), since, &images);
+        let most = most(&trial.history.commits, since, &images);
         let past: Vec<_> = most.iter().filter(|(_, pods)| **pods > 1).collect();
-        for commit in trial.history.commits().iter().filter(|one| !past.is_empty() && one.version > since) {
+        for commit in trial.history.commits.iter().filter(|one| !past.is_empty() && one.version > since) {
             println!("{commit:?}");
         }
         assert!(past.is_empty(), "more than one pod of an image that nobody resumed: {past:?}");

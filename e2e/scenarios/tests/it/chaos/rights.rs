@@ -105,9 +105,7 @@ async fn a_controller_continues_when_permissions_are_granted_again_on_a_real_ser
     cluster.complete("web", 10).await.unwrap();
 
     assert!(manager.runs().unwrap(), "the controller ended");
-    let findings = trial.check().await;
-    assert_eq!(findings.rolled, PRIORITIES);
-    assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 0, 2));
+    trial.ends(&PRIORITIES, [20, 0, 0, 2]).await;
     // Without a backoff it would have sent a few dozen requests within minutes.
     let requests = cluster.requests().await.unwrap();
     let refused = requests.iter().filter(|one| one.by_the_controller() && one.code == 403).count();

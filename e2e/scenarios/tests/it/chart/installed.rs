@@ -38,7 +38,7 @@ impl Installation {
         // Helm installs the CRDs.
         let setting = Setting { definitions: Vec::new(), ..Setting::default() };
         let cluster = TestCluster::with(Server::Real, setting).await.unwrap();
-        let helm = Helm::on(cluster.straight()).unwrap();
+        let helm = Helm::on(&cluster.straight).unwrap();
         Self { cluster, helm }
     }
 
@@ -61,11 +61,8 @@ impl Installation {
 
     async fn install(&self) {
         let more = ["--wait", "--timeout=60s", "--set", LOCALLY];
-        let said = self.helm(
-            "helm install ordered-deployment charts/ordered-deployment --namespace ordered-system",
-            &more,
-        );
-        let said = said.await;
+        let start = "helm install ordered-deployment charts/ordered-deployment --namespace ordered-system";
+        let said = self.helm(start, &more).await;
         assert!(said.contains("STATUS: deployed"), "{said}");
         self.kubectl("kubectl --namespace ordered-system rollout status", &["--timeout=60s"]).await;
     }
@@ -90,6 +87,11 @@ impl Installation {
         crds
     }
 
+    async fn apply_crds(&self) {
+        let old: &[&str] = if self.is_old() { &["--validate=false"] } else { &[] };
+        self.kubectl("kubectl apply --filename charts/ordered-deployment/crds/", old).await;
+    }
+
     /// Whether the server has the oldest supported version: it has no CEL rules, and its kubectl does not
     /// find them in the schema.
     fn is_old(&self) -> bool {
@@ -98,7 +100,14 @@ impl Installation {
 }
 
 fn start(cluster: &TestCluster, program: &Program) -> Manager {
-    cluster.start_manager_exactly(&program.arguments, &program.variables).unwrap()
+    Manager::exactly(&cluster.kubeconfig, &program.arguments, &program.variables).unwrap()
+}
+
+/// Starts it alone: it leads.
+async fn lead(cluster: &TestCluster, program: &Program) -> Manager {
+    let mut manager = start(cluster, program);
+    manager.until_logged("acquired lease").await.unwrap();
+    manager
 }
 
 /// Ends it like a kubelet, so that it releases the Lease.
@@ -163,8 +172,7 @@ async fn does_its_work_with_exactly_its_rights(installation: &mut Installation) 
     let granted = granted(&installation.cluster, account).await;
     installation.cluster.act_as((NAMESPACE, &program.account), "default").await.unwrap();
     let cluster = &installation.cluster;
-    let mut first = start(cluster, &program);
-    first.until_logged("acquired lease").await.unwrap();
+    let first = lead(cluster, &program).await;
     let mut second = start(cluster, &program);
     second.until_logged("every watch has synced").await.unwrap();
     work::until_held(cluster).await;
@@ -195,8 +203,7 @@ async fn is_upgraded_with_its_crds(installation: &Installation) {
     let upgrade = ["--wait", "--timeout=60s", "--set", LOCALLY];
     installation.helm("helm upgrade ordered-deployment", &upgrade).await;
     assert_eq!(has_columns().await, 0, "Helm changes no CRD: that is why the guide has a command for it");
-    let old: &[&str] = if installation.is_old() { &["--validate=false"] } else { &[] };
-    installation.kubectl("kubectl apply --filename charts/ordered-deployment/crds/", old).await;
+    installation.apply_crds().await;
     assert_eq!(has_columns().await, 2);
     let history = installation.helm.run(&["history", NAME, "--namespace", NAMESPACE]).await.unwrap();
     assert!(history.contains("Upgrade complete"), "{history}");
@@ -218,8 +225,7 @@ async fn takes_up_what_it_left(installation: &mut Installation) {
     let program = installation.program(NAMESPACE).await;
     installation.cluster.act_as((NAMESPACE, &program.account), "default").await.unwrap();
     let cluster = &installation.cluster;
-    let mut manager = start(cluster, &program);
-    manager.until_logged("acquired lease").await.unwrap();
+    let manager = lead(cluster, &program).await;
     cluster.scale(11).await.unwrap();
     cluster.complete("web", 11).await.unwrap();
     let after = cluster.uids().await.unwrap();
@@ -245,8 +251,7 @@ async fn works_in_one_namespace(installation: &mut Installation) {
     installation.cluster.kubectl.run(&["scale", "od", "web", "--replicas=3"]).await.unwrap();
     installation.cluster.act_as(("team-a", &program.account), "shop").await.unwrap();
     let cluster = &installation.cluster;
-    let mut manager = start(cluster, &program);
-    manager.until_logged("acquired lease").await.unwrap();
+    let manager = lead(cluster, &program).await;
     work::apply(cluster, "web:1").await;
     complete(cluster, "web:1").await;
     cluster.set_image("web:2").await.unwrap();
@@ -270,13 +275,11 @@ async fn comes_back_after_its_crds_were_deleted(installation: &Installation) {
     }
     installation.kubectl("kubectl delete --filename charts/ordered-deployment/crds/", &[]).await;
     assert!(installation.crds().await.is_empty());
-    let old: &[&str] = if installation.is_old() { &["--validate=false"] } else { &[] };
-    installation.kubectl("kubectl apply --filename charts/ordered-deployment/crds/", old).await;
+    installation.apply_crds().await;
     let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
     cluster.kubectl.run(&wait).await.unwrap();
     assert_eq!(cluster.pods_of_image("web:2").await.unwrap(), before);
-    let mut manager = start(cluster, &program);
-    manager.until_logged("acquired lease").await.unwrap();
+    let manager = lead(cluster, &program).await;
     work::apply(cluster, "web:2").await;
     complete(cluster, "web:2").await;
     assert_eq!(cluster.pods_of_image("web:2").await.unwrap(), before);

@@ -6,27 +6,10 @@ use kube::api::{Api, ListParams};
 use kube_runtime::wait::{await_condition, conditions};
 use ordereddeployment_api::names::{GROUP, annotation, condition, reason};
 use ordereddeployment_api::{ConditionStatus, OrderedReplicaSet};
-use scenarios::TestCluster;
+use scenarios::{TestCluster, workload};
 use serde_json::json;
 
 use crate::built_in::set_budget;
-
-/// Three of four pods have a priority by node; the history keeps one old revision.
-const MANIFEST: &str = "\
-apiVersion: ordereddeployment.io/v1alpha1
-kind: OrderedDeployment
-metadata: {name: web}
-spec:
-  replicas: 10
-  revisionHistoryLimit: 1
-  selector: {matchLabels: {app: web}}
-  strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 1}}
-  deletionOrder:
-    nodePriorities: [{nodeSelector: {matchLabels: {node.usage: hybrid}}, priority: 5}]
-  template:
-    metadata: {labels: {app: web}}
-    spec: {containers: [{name: web, image: 'web:1'}]}
-";
 
 async fn run(cluster: &TestCluster, arguments: &[&str]) -> String {
     cluster.kubectl.run(arguments).await.unwrap()
@@ -38,13 +21,18 @@ pub(crate) async fn complete(cluster: &TestCluster, image: &str) {
     assert_eq!(cluster.pods_of_image(image).await.unwrap().len(), 10, "{image}");
 }
 
-/// Creates `web` with this image.
+/// Creates `web` with this image. Three of four pods have a priority by node; the history keeps one old
+/// revision.
 pub(crate) async fn apply(cluster: &TestCluster, image: &str) {
-    make(cluster, &MANIFEST.replace("web:1", image)).await;
-}
-
-async fn make(cluster: &TestCluster, manifest: &str) {
-    cluster.kubectl.run_with(&["apply", "-f", "-"], manifest).await.unwrap();
+    let rule = json!({"nodeSelector": {"matchLabels": {"node.usage": "hybrid"}}, "priority": 5});
+    let template = json!({
+        "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": image}]},
+    });
+    let spec = json!({
+        "replicas": 10, "revisionHistoryLimit": 1, "deletionOrder": {"nodePriorities": [rule]},
+        "template": template,
+    });
+    cluster.apply(&spec).await.unwrap();
 }
 
 /// The name of the only set of this OrderedDeployment.
@@ -68,7 +56,9 @@ pub(crate) async fn until_held(cluster: &TestCluster) {
     let hash = set_of(cluster, "web").await.trim_start_matches("web-").to_owned();
 
     // The controller reads and releases a set that no longer matches.
-    make(cluster, &MANIFEST.replace("web", "tiny").replace("replicas: 10", "replicas: 0")).await;
+    let tiny =
+        workload("ordereddeployment.io/v1alpha1", "OrderedDeployment", "tiny", &json!({"replicas": 0}));
+    cluster.make(&tiny.to_string()).await.unwrap();
     cluster.complete("tiny", 0).await.unwrap();
     let set = set_of(cluster, "tiny").await;
     run(cluster, &["label", "ors", &set, "app-"]).await;
@@ -98,7 +88,7 @@ pub(crate) async fn until_held(cluster: &TestCluster) {
             "containers": [{"name": "web", "image": "web:1"}],
         },
     });
-    make(cluster, &stray.to_string()).await;
+    cluster.make(&stray.to_string()).await.unwrap();
     cluster.set_image("web:2").await.unwrap();
     cluster.held("web").await.unwrap();
     assert_eq!(cluster.proxy.rules().faults_left(), 0, "everything went wrong that was to");
@@ -133,14 +123,10 @@ pub(crate) async fn until_evicted(cluster: &TestCluster) {
 /// A Deployment is adopted with its pods and adopted back by a user with the documented roles. Without them
 /// the command changes nothing. The controller checks whether the previous controllers are gone.
 pub(crate) async fn adopts(cluster: &TestCluster) {
-    let manifest = MANIFEST.replace("web", "moved").replace("replicas: 10", "replicas: 2");
-    let (head, rest) = manifest.split_once("  deletionOrder").unwrap();
-    let (_, template) = rest.split_once("  template").unwrap();
-    let plain = format!("{head}  template{template}")
-        .replace("ordereddeployment.io/v1alpha1", "apps/v1")
-        .replace("OrderedDeployment", "Deployment");
-    make(cluster, &plain).await;
-    run(cluster, &["rollout", "status", "deployment/moved", "--timeout=60s"]).await;
+    let mut plain = workload("apps/v1", "Deployment", "moved", &json!({"replicas": 2}));
+    plain["spec"]["template"]["spec"]["containers"][0]["image"] = "moved:1".into();
+    cluster.make(&plain.to_string()).await.unwrap();
+    cluster.rolled_out("moved").await.unwrap();
     let pods = cluster.pods_of_image("moved:1").await.unwrap();
 
     let (namespace, account) = (cluster.namespace.as_str(), "mover");
@@ -177,18 +163,9 @@ pub(crate) async fn adopts(cluster: &TestCluster) {
 /// With the rules of the release, for pods of a Deployment with the label `tier=inference` on nodes of any
 /// pool.
 pub(crate) async fn a_plain_deployments_pods_get_their_cost(cluster: &TestCluster, cost: &str) {
-    let plain = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": "plain", "labels": {"tier": "inference"}},
-        "spec": {
-            "replicas": 2, "selector": {"matchLabels": {"app": "plain"}},
-            "template": {
-                "metadata": {"labels": {"app": "plain"}},
-                "spec": {"containers": [{"name": "main", "image": "plain:1"}]},
-            },
-        },
-    });
-    make(cluster, &plain.to_string()).await;
+    let mut plain = workload("apps/v1", "Deployment", "plain", &json!({"replicas": 2}));
+    plain["metadata"]["labels"] = json!({"tier": "inference"});
+    cluster.make(&plain.to_string()).await.unwrap();
     let has_cost =
         |pod: &&Pod| pod.annotations().get(annotation::POD_DELETION_COST).is_some_and(|it| it == cost);
     cluster.until_pods("two at a cost", |pods| pods.iter().filter(has_cost).count() == 2).await.unwrap();

@@ -117,12 +117,8 @@ impl Browser {
 
     /// Waits until the element contains the text.
     pub(super) async fn until_text(&self, selector: &str, text: &str) {
-        self.until(&format!(
-            "document.querySelector({}).innerText.includes({})",
-            json!(selector),
-            json!(text)
-        ))
-        .await;
+        let (selector, text) = (json!(selector), json!(text));
+        self.until(&format!("document.querySelector({selector}).innerText.includes({text})")).await;
     }
 
     /// The value of the expression.
@@ -134,8 +130,8 @@ impl Browser {
     pub(super) async fn click(&self, selector: &str) {
         let element = self.find(selector).await;
         // A driver does not scroll to what the bar at the top covers.
-        self.get(&format!("document.querySelector({}).scrollIntoView({{block: 'center'}})", json!(selector)))
-            .await;
+        let selector = json!(selector);
+        self.get(&format!("document.querySelector({selector}).scrollIntoView({{block: 'center'}})")).await;
         element.click().await.unwrap();
     }
 
@@ -160,8 +156,8 @@ impl Browser {
     pub(super) async fn tab_to(&self, selector: &str) {
         for _ in 0..40 {
             self.press(TAB).await;
-            if self.get(&format!("document.activeElement.matches({})", json!(selector))).await == json!(true)
-            {
+            let is_there = format!("document.activeElement.matches({})", json!(selector));
+            if self.get(&is_there).await == json!(true) {
                 return;
             }
         }

@@ -11,12 +11,6 @@ use serde_json::Value;
 /// a loaded machine takes a fraction of this time.
 const UNDER_WAY: SignedDuration = SignedDuration::from_secs(2);
 
-/// One deletion of `web` in its own namespace.
-pub(super) struct Case {
-    pub(super) policy: PropagationPolicy,
-    pub(super) namespace: String,
-}
-
 /// The objects at one moment, by resource and name.
 type Objects<'a> = BTreeMap<(&'a str, &'a str), &'a Value>;
 
@@ -30,53 +24,56 @@ fn is_owned(object: &Value, owner: &str) -> bool {
     owners.into_iter().flatten().any(|one| one["uid"] == owner)
 }
 
-impl Case {
-    /// All violated rules.
-    pub(super) fn check(&self, commits: &[Commit], requests: &[Request]) -> Vec<String> {
-        let commits: Vec<&Commit> = commits.iter().filter(|one| one.namespace == self.namespace).collect();
-        let is_ours = |one: &&Request| one.namespace.as_deref() == Some(&self.namespace);
-        let requests: Vec<&Request> = requests.iter().filter(is_ours).collect();
-        let accepted = requests.iter().find(|one| {
-            (one.verb.as_str(), one.plural.as_str()) == ("delete", "ordereddeployments") && one.code < 300
-        });
-        let Some(accepted) = accepted.and_then(|one| one.answered) else {
-            return vec!["the audit log knows no deletion".to_owned()];
+/// All rules that a deletion of `web` by this policy in its own namespace has violated.
+pub(super) fn check(
+    policy: &PropagationPolicy,
+    namespace: &str,
+    commits: &[Commit],
+    requests: &[Request],
+) -> Vec<String> {
+    let commits: Vec<&Commit> = commits.iter().filter(|one| one.namespace == namespace).collect();
+    let is_ours = |one: &&Request| one.namespace.as_deref() == Some(namespace);
+    let requests: Vec<&Request> = requests.iter().filter(is_ours).collect();
+    let accepted = requests.iter().find(|one| {
+        (one.verb.as_str(), one.plural.as_str()) == ("delete", "ordereddeployments") && one.code < 300
+    });
+    let Some(accepted) = accepted.and_then(|one| one.answered) else {
+        return vec!["the audit log knows no deletion".to_owned()];
+    };
+    let (mut broken, mut owner, mut is_deleted) = (Vec::new(), "", false);
+    // The objects when the deletion was accepted and the pods that were created since, and the objects at
+    // the end.
+    let (mut then, mut end) = (Objects::new(), Objects::new());
+    for commit in commits {
+        let (key, after) = ((commit.plural.as_str(), commit.name.as_str()), commit.object.as_ref());
+        let before = match after {
+            Some(object) => end.insert(key, object),
+            None => end.remove(&key),
         };
-        let (mut broken, mut owner, mut is_deleted) = (Vec::new(), "", false);
-        // The objects when the deletion was accepted and the pods that were created since, and the objects at
-        // the end.
-        let (mut then, mut end) = (Objects::new(), Objects::new());
-        for commit in commits {
-            let (key, after) = ((commit.plural.as_str(), commit.name.as_str()), commit.object.as_ref());
-            let before = match after {
-                Some(object) => end.insert(key, object),
-                None => end.remove(&key),
-            };
-            match (key.0, before, after) {
-                ("ordereddeployments", _, Some(web)) if !terminates(web) => {
-                    owner = web["metadata"]["uid"].as_str().unwrap_or_default();
-                }
-                ("ordereddeployments", ..) if !is_deleted => (is_deleted, then) = (true, end.clone()),
-                ("pods", None, Some(pod)) if is_deleted => _ = then.insert(key, pod),
-                ("orderedreplicasets", Some(before), Some(after))
-                    if is_deleted && is_owned(after, owner) && !is_owned(before, owner) =>
-                {
-                    broken.push(format!("{}: {} is adopted again", commit.version, commit.name));
-                }
-                _ => {}
+        match (key.0, before, after) {
+            ("ordereddeployments", _, Some(web)) if !terminates(web) => {
+                owner = web["metadata"]["uid"].as_str().unwrap_or_default();
             }
+            ("ordereddeployments", ..) if !is_deleted => (is_deleted, then) = (true, end.clone()),
+            ("pods", None, Some(pod)) if is_deleted => _ = then.insert(key, pod),
+            ("orderedreplicasets", Some(before), Some(after))
+                if is_deleted && is_owned(after, owner) && !is_owned(before, owner) =>
+            {
+                broken.push(format!("{}: {} is adopted again", commit.version, commit.name));
+            }
+            _ => {}
         }
-        broken.extend(late_writes(&requests, accepted));
-        let is_dependent = |(plural, _): &&(&str, &str)| matches!(*plural, "pods" | "orderedreplicasets");
-        if matches!(self.policy, PropagationPolicy::Orphan) {
-            let kept = then.iter().filter(|(key, object)| is_dependent(key) && !terminates(object));
-            broken.extend(kept.filter_map(|(key, _)| lost(*key, end.get(key).copied(), owner, &requests)));
-        } else {
-            let left = end.keys().filter(is_dependent);
-            broken.extend(left.map(|(plural, name)| format!("{name} of {plural} is left")));
-        }
-        broken
     }
+    broken.extend(late_writes(&requests, accepted));
+    let is_dependent = |(plural, _): &&(&str, &str)| matches!(*plural, "pods" | "orderedreplicasets");
+    if matches!(policy, PropagationPolicy::Orphan) {
+        let kept = then.iter().filter(|(key, object)| is_dependent(key) && !terminates(object));
+        broken.extend(kept.filter_map(|(key, _)| lost(*key, end.get(key).copied(), owner, &requests)));
+    } else {
+        let left = end.keys().filter(is_dependent);
+        broken.extend(left.map(|(plural, name)| format!("{name} of {plural} is left")));
+    }
+    broken
 }
 
 /// After the controller can see the deletion, it creates and deletes nothing.
@@ -191,7 +188,7 @@ mod tests {
             let commits: Vec<Commit> = start.into_iter().chain(commits).collect();
             let deletion = request("kubectl", "delete", "ordereddeployments", "web", 0);
             let requests: Vec<Request> = std::iter::once(deletion).chain(requests).collect();
-            let broken = Case { policy, namespace: "x".to_owned() }.check(&commits, &requests);
+            let broken = check(&policy, "x", &commits, &requests);
             assert!(
                 if words.is_empty() { broken.is_empty() } else { broken.concat().contains(words) },
                 "{words}: {broken:?}"

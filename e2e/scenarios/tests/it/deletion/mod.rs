@@ -9,7 +9,6 @@ use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
-use checks::Case;
 use futures::FutureExt;
 use futures::future::{LocalBoxFuture, join_all};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -116,11 +115,11 @@ async fn play(cluster: &TestCluster, history: &mut History, moments: &[Moment], 
     println!("round {round}: {} objects in {:.1?}", outcomes.len(), start.elapsed());
     let mut broken = Vec::new();
     for (cluster, moment, ended) in outcomes {
-        let case = Case { policy: moment.policy.clone(), namespace: cluster.namespace.clone() };
-        let mut found = case.check(&commits, &requests);
+        let namespace = &cluster.namespace;
+        let mut found = checks::check(&moment.policy, namespace, &commits, &requests);
         found.extend((!ended).then(|| "came to no end".to_owned()));
-        println!("{}: {moment:?}: {found:?}", case.namespace);
-        broken.extend(found.into_iter().map(|why| format!("{} {moment:?}: {why}", case.namespace)));
+        println!("{namespace}: {moment:?}: {found:?}");
+        broken.extend(found.into_iter().map(|why| format!("{namespace} {moment:?}: {why}")));
         cluster.clear().await.unwrap();
     }
     broken

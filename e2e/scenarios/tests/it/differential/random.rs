@@ -5,6 +5,7 @@ use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
 use super::side::{JSON, Kind, MERGE, PATCH, STRATEGIC, Step};
+use crate::policies::merged;
 
 const LABELS: [&str; 8] = ["a=1", "a=2", "a!=1", "a+in+(1,2)", "!a", "a", "a=,", "x/y/z=1"];
 const FIELDS: [&str; 4] = ["metadata.name=a", "metadata.name!=a", "status.phase=Pending", "spec.colour=red"];
@@ -78,11 +79,6 @@ fn preconditions(rng: &mut StdRng, uid: &str, version: &str) -> Value {
     let uid = any(rng, &[Value::Null, uid.into(), "00000000-0000-0000-0000-000000000000".into()]);
     let version = Some(version).filter(|_| rng.random_bool(0.2));
     json!({"uid": uid, "resourceVersion": version})
-}
-
-fn merged(mut object: Value, patch: &Value) -> Value {
-    json_patch::merge(&mut object, patch);
-    object
 }
 
 /// A change, as a merge patch.

@@ -21,6 +21,7 @@ pub fn steps() -> Vec<Step> {
 
 fn of_pods() -> Vec<Step> {
     let step = |label, method, rest: &str| step(label, Kind::Pod, method, rest);
+    let patch = |label, rest, form, body| step(label, "PATCH", rest).of(form).with(body);
     let pod = |name: &str| {
         let mut pod = Kind::Pod.named(name);
         pod["metadata"]["labels"] = json!({"a": "b"});
@@ -51,20 +52,21 @@ fn of_pods() -> Vec<Step> {
         step("get", "GET", "/a"),
         step("get missing", "GET", "/zz"),
         step("unknown subresource", "GET", "/a/nope"),
-        step("merge labels", "PATCH", "/a").of(MERGE).with(labels(json!({"c": "d"}))),
-        step("change nothing", "PATCH", "/a").of(MERGE).with(labels(json!({"c": "d"}))),
-        step("change the image", "PATCH", "/a").of(STRATEGIC).with(image),
-        step("change from an old version", "PATCH", "/a").of(STRATEGIC).with(from_old),
-        step("change the name", "PATCH", "/a").of(MERGE).with(json!({"metadata": {"name": "b"}})),
-        step("remove by JSON patch", "PATCH", "/a")
-            .of(PATCH)
-            .with(json!([{"op": "remove", "path": "/metadata/labels/c"}])),
-        step("fail a test", "PATCH", "/a")
-            .of(PATCH)
-            .with(json!([{"op": "test", "path": "/metadata/labels/a", "value": "x"}])),
+        patch("merge labels", "/a", MERGE, labels(json!({"c": "d"}))),
+        patch("change nothing", "/a", MERGE, labels(json!({"c": "d"}))),
+        patch("change the image", "/a", STRATEGIC, image),
+        patch("change from an old version", "/a", STRATEGIC, from_old),
+        patch("change the name", "/a", MERGE, json!({"metadata": {"name": "b"}})),
+        patch("remove by JSON patch", "/a", PATCH, json!([{"op": "remove", "path": "/metadata/labels/c"}])),
+        patch(
+            "fail a test",
+            "/a",
+            PATCH,
+            json!([{"op": "test", "path": "/metadata/labels/a", "value": "x"}]),
+        ),
         step("replace a missing one", "PUT", "/zz").with(pod("zz")),
         step("bind twice", "POST", "/a/binding").with(binding),
-        step("report", "PATCH", "/a/status").of(STRATEGIC).with(report),
+        patch("report", "/a/status", STRATEGIC, report),
         step("delete another uid", "DELETE", "/a").with(json!({"preconditions": {"uid": "x"}})),
         step("delete another version", "DELETE", "/a")
             .with(json!({"preconditions": {"resourceVersion": "1"}})),
@@ -77,13 +79,11 @@ fn of_pods() -> Vec<Step> {
         step("gone", "GET", "/a"),
         step("create held", "POST", "").with(held("c")),
         step("delete held", "DELETE", "/c").with(json!({"gracePeriodSeconds": 0})),
-        step("hold on", "PATCH", "/c")
-            .of(MERGE)
-            .with(finalizers(json!(["test.example/more", "test.example/hold"]))),
-        step("let go", "PATCH", "/c").of(MERGE).with(finalizers(Value::Null)),
+        patch("hold on", "/c", MERGE, finalizers(json!(["test.example/more", "test.example/hold"]))),
+        patch("let go", "/c", MERGE, finalizers(Value::Null)),
         step("create held and graceful", "POST", "").with(held("d")),
         step("mark", "DELETE", "/d").with(json!({})),
-        step("let go early", "PATCH", "/d").of(MERGE).with(finalizers(Value::Null)),
+        patch("let go early", "/d", MERGE, finalizers(Value::Null)),
         step("still there", "GET", "/d"),
         step("finish", "DELETE", "/d").with(json!({"gracePeriodSeconds": 0})),
         step("create watched", "POST", "").with(pod("f")),
@@ -179,6 +179,7 @@ fn extend(object: &mut Value, more: Value) {
 
 fn of_gadgets() -> Vec<Step> {
     let step = |label, method, rest: &str| step(label, Kind::Gadget, method, rest);
+    let patch = |label, rest, form, body| step(label, "PATCH", rest).of(form).with(body);
     let gadget = |name: &str, spec: Value| {
         json!({"apiVersion": "test.example/v1", "kind": "Gadget",
         "metadata": {"name": name}, "spec": spec})
@@ -199,26 +200,20 @@ fn of_gadgets() -> Vec<Step> {
         step("replace under another name", "PUT", "/b").with(gadget("a", json!({}))),
         step("replace", "PUT", "/a").with(versioned(json!({"colour": "blue"}))),
         step("replace an old version", "PUT", "/a").with(versioned(json!({"colour": "green"}))),
-        step("merge", "PATCH", "/a")
-            .of(MERGE)
-            .with(json!({"spec": {"replicas": 3}, "status": {"note": "x"}})),
-        step("patch strategically", "PATCH", "/a").of(STRATEGIC).with(json!({"spec": {}})),
-        step("apply", "PATCH", "/a?fieldManager=x").of(APPLY).with(gadget("a", json!({}))),
-        step("patch the status", "PATCH", "/a/status").of(MERGE).with(status),
+        patch("merge", "/a", MERGE, json!({"spec": {"replicas": 3}, "status": {"note": "x"}})),
+        patch("patch strategically", "/a", STRATEGIC, json!({"spec": {}})),
+        patch("apply", "/a?fieldManager=x", APPLY, gadget("a", json!({}))),
+        patch("patch the status", "/a/status", MERGE, status),
         step("get the scale", "GET", "/a/scale"),
-        step("scale", "PATCH", "/a/scale").of(MERGE).with(json!({"spec": {"replicas": 5}})),
+        patch("scale", "/a/scale", MERGE, json!({"spec": {"replicas": 5}})),
         step("scale an old version", "PUT", "/a/scale").with(scale),
         step("get it", "GET", "/a"),
         step("unknown resource", "GET", "").at("/apis/test.example/v1/namespaces/{ns}/gizmos"),
         step("watch it", "GET", "?watch=1&timeoutSeconds=1&resourceVersion={resourceVersion:replace}"),
         step("delete it as if", "DELETE", "/a?dryRun=All"),
-        step("hold it", "PATCH", "/a")
-            .of(MERGE)
-            .with(json!({"metadata": {"finalizers": ["test.example/hold"]}})),
+        patch("hold it", "/a", MERGE, json!({"metadata": {"finalizers": ["test.example/hold"]}})),
         step("delete it held", "DELETE", "/a"),
-        step("let it go", "PATCH", "/a")
-            .of(PATCH)
-            .with(json!([{"op": "remove", "path": "/metadata/finalizers"}])),
+        patch("let it go", "/a", PATCH, json!([{"op": "remove", "path": "/metadata/finalizers"}])),
         step("delete it missing", "DELETE", "/a"),
     ]
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use scenarios::{Server, Setting, TestCluster};
+use scenarios::{Server, Setting, TestCluster, workload};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -71,49 +71,37 @@ async fn send(
     more: &[&str],
 ) -> anyhow::Result<String> {
     let (kind, name) = (object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
-    let path = format!("/api/v1/namespaces/{}/pods", cluster.namespace);
-    let (arguments, input): (Vec<String>, String) = match act {
+    let pods = format!("/api/v1/namespaces/{}/pods", cluster.namespace);
+    let patch = format!("patch {kind} {name} --type=merge --patch-file=/dev/stdin");
+    let (command, input) = match act {
         Act::Create(change) => {
             let mut other = merged(object.clone(), change);
             other["metadata"]["name"] = format!("{name}-{suffix}").into();
-            (words(&["create", "-f", "-"]), other.to_string())
+            ("create -f -".to_owned(), other)
         }
-        Act::Patch(change) => {
-            (words(&["patch", kind, name, "--type=merge", "-p", &change.to_string()]), String::new())
-        }
-        Act::PatchStatus(change) => {
-            let status =
-                ["patch", kind, name, "--subresource=status", "--type=merge", "-p", &change.to_string()];
-            (words(&status), String::new())
-        }
-        Act::Delete => (words(&["delete", kind, name]), String::new()),
-        Act::DeleteCollection => {
-            (words(&["delete", "--raw", &format!("{path}?labelSelector=name%3D{name}")]), String::new())
-        }
+        Act::Patch(change) => (patch, change.clone()),
+        Act::PatchStatus(change) => (format!("{patch} --subresource=status"), change.clone()),
+        Act::Delete => (format!("delete {kind} {name}"), Value::Null),
+        Act::DeleteCollection => (format!("delete --raw {pods}?labelSelector=name%3D{name}"), Value::Null),
         Act::Evict => {
             let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
-            (words(&["create", "--raw", &format!("{path}/{name}/eviction"), "-f", "-"]), eviction.to_string())
+            (format!("create --raw {pods}/{name}/eviction -f -"), eviction)
         }
         Act::Bind(resource, annotations) => {
-            let path = match *resource {
-                "bindings" => path.replace("/pods", "/bindings"),
-                _ => format!("{path}/{name}/binding"),
+            let to = match *resource {
+                "bindings" => pods.replace("/pods", "/bindings"),
+                _ => format!("{pods}/{name}/binding"),
             };
             let binding = json!({
                 "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "annotations": annotations},
                 "target": {"apiVersion": "v1", "kind": "Node", "name": "none"},
             });
-            (words(&["create", "--raw", &path, "-f", "-"]), binding.to_string())
+            (format!("create --raw {to} -f -"), binding)
         }
     };
-    let (who, group) = (format!("--as={}", user.name), format!("--as-group={}", user.group));
-    let arguments = arguments.iter().map(String::as_str).chain([who.as_str(), group.as_str()]);
-    let arguments: Vec<&str> = arguments.chain(more.iter().copied()).collect();
-    cluster.kubectl.run_with(&arguments, &input).await
-}
-
-fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
+    let command = format!("{command} --as={} --as-group={}", user.name, user.group);
+    let arguments: Vec<&str> = command.split(' ').chain(more.iter().copied()).collect();
+    cluster.kubectl.run_with(&arguments, &input.to_string()).await
 }
 
 /// The owners of pods, and the UID of each.
@@ -121,16 +109,8 @@ async fn owners(cluster: &TestCluster) -> Vec<(String, String)> {
     let mut uids = Vec::new();
     for kind in OWNERS {
         let version = if kind == "ReplicaSet" { "apps/v1" } else { "ordereddeployment.io/v1alpha1" };
-        let owner = json!({
-            "apiVersion": version, "kind": kind, "metadata": {"name": "web"},
-            "spec": {
-                "replicas": 0, "selector": {"matchLabels": {"app": "owner"}},
-                "template": {
-                    "metadata": {"labels": {"app": "owner"}},
-                    "spec": {"containers": [{"name": "web", "image": "web:1"}]},
-                },
-            },
-        });
+        let mut owner = workload(version, kind, "owner", &json!({"replicas": 0}));
+        owner["metadata"]["name"] = "web".into();
         let uid = create(cluster, &owner).await["metadata"]["uid"].as_str().unwrap().to_owned();
         uids.push((format!("\"UID of {kind}\""), format!("\"{uid}\"")));
     }
@@ -238,7 +218,7 @@ async fn play(cluster: &TestCluster, case: &Case) -> Vec<String> {
 async fn no_sequence_of_requests_gets_around_the_permission_to_resume_on_a_real_server() {
     let _machine = scenarios::share_the_machine().await;
     let cluster = TestCluster::with(Server::Real, Setting::default()).await.unwrap();
-    if !has_policies(&cluster).await {
+    if !cluster.has_policies("validating").await.unwrap() {
         println!("not enforced: the server has no admission policies");
         return;
     }
@@ -249,9 +229,4 @@ async fn no_sequence_of_requests_gets_around_the_permission_to_resume_on_a_real_
         apart.clear().await.unwrap();
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-async fn has_policies(cluster: &TestCluster) -> bool {
-    let kinds = cluster.kubectl.run(&["api-resources", "--api-group=admissionregistration.k8s.io", "-oname"]);
-    kinds.await.unwrap().contains("validatingadmissionpolicies")
 }

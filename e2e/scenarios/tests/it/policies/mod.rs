@@ -79,7 +79,7 @@ impl Case {
 }
 
 /// The object after a merge patch.
-fn merged(mut target: Value, patch: &Value) -> Value {
+pub(crate) fn merged(mut target: Value, patch: &Value) -> Value {
     json_patch::merge(&mut target, patch);
     target
 }

@@ -63,16 +63,8 @@ fn marked(kind: &str) -> Value {
 
 fn workload(kind: &str, annotations: &Value, spec: &Value) -> Value {
     let version = if kind == "Deployment" { "apps/v1" } else { "ordereddeployment.io/v1alpha1" };
-    let mut object = json!({
-        "apiVersion": version, "kind": kind, "metadata": {"name": "web", "annotations": annotations},
-        "spec": {
-            "replicas": 0, "selector": {"matchLabels": {"app": "none"}},
-            "template": {
-                "metadata": {"labels": {"app": "none"}}, "spec": {"containers": [{"name": "web",
-                "image": "web:1"}]},
-            },
-        },
-    });
+    let mut object = scenarios::workload(version, kind, "none", &json!({"replicas": 0}));
+    object["metadata"] = json!({"name": "web", "annotations": annotations});
     json_patch::merge(&mut object["spec"], spec);
     object
 }
