@@ -5,6 +5,8 @@ use std::sync::Arc;
 use ordereddeployment_api::{OrderedDeployment, Template, template_hash};
 use serde_json::{Value, json};
 
+use crate::statuses::Statuses;
+
 /// A pod's pause point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PodPausePoint {
@@ -31,6 +33,14 @@ pub struct InitialPod {
     pub never_ready: bool,
 }
 
+impl InitialPod {
+    /// A ready pod of the first template without a point.
+    fn of(goes_first: bool) -> Self {
+        let (template, priority) = (0, i8::from(goes_first));
+        Self { template, priority, point: PodPausePoint::None, never_ready: false }
+    }
+}
+
 /// A declared pause point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeclaredPoint {
@@ -45,10 +55,6 @@ pub enum DeclaredPoint {
 }
 
 impl DeclaredPoint {
-    fn counts(self) -> bool {
-        !matches!(self, Self::BeforePriority(_))
-    }
-
     fn declared(self, index: usize) -> Value {
         let mut point = match self {
             Self::After(number) => json!({"afterUpdated": number}),
@@ -59,14 +65,6 @@ impl DeclaredPoint {
         point["name"] = json!(format!("point-{index}"));
         point
     }
-}
-
-/// Which faults are injected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultSet {
-    All,
-    /// Only faults of pods, and a change of D.
-    PodsAndScale,
 }
 
 /// A cluster to explore, at the start of a rollout.
@@ -90,7 +88,8 @@ pub struct Case {
     pub broken_template: Option<u8>,
     /// The most faults on one path.
     pub max_faults: u8,
-    pub fault_set: FaultSet,
+    /// Whether there are more faults than those of pods and a change of D.
+    pub all_faults: bool,
     /// Whether expected events happen only while the controller is idle. Faults happen at any time.
     pub eager: bool,
 }
@@ -108,7 +107,7 @@ impl Case {
             quota: None,
             broken_template: None,
             max_faults: 1,
-            fault_set: FaultSet::PodsAndScale,
+            all_faults: false,
             eager: replicas > 1,
         }
     }
@@ -141,6 +140,7 @@ pub struct Setup {
     pub pods: Vec<(String, Arc<str>)>,
     /// The only node.
     pub node: Arc<str>,
+    pub statuses: Statuses,
 }
 
 impl Setup {
@@ -180,6 +180,7 @@ impl Setup {
             sets: sets.collect(),
             pods: pods.collect(),
             node: "n".into(),
+            statuses: Statuses::default(),
             case,
         })
     }
@@ -198,10 +199,9 @@ pub fn cases(full: bool) -> Vec<Case> {
                     (2, true) => 2,
                     _ => 1,
                 };
-                let is_small = replicas <= if full { 3 } else { 2 };
-                let fault_set = if is_small { FaultSet::All } else { FaultSet::PodsAndScale };
+                let all_faults = replicas <= if full { 3 } else { 2 };
                 let template = pods.iter().map(|pod| pod.template).max().map_or(0, |newest| newest + 1);
-                cases.push(Case { template, max_faults, fault_set, ..Case::of(replicas, bounds, pods) });
+                cases.push(Case { template, max_faults, all_faults, ..Case::of(replicas, bounds, pods) });
             }
         }
     }
@@ -211,7 +211,6 @@ pub fn cases(full: bool) -> Vec<Case> {
 /// Clusters with a permanent problem: a quota that is used up, or pods that never become ready.
 fn special() -> Vec<Case> {
     let mut cases = Vec::new();
-    let start = |priority, point, never_ready| InitialPod { template: 0, priority, point, never_ready };
     for replicas in 2..=4_u8 {
         for bounds in [Some((1, 0)), Some((0, 1)), Some((1, 1)), None] {
             for never_ready in 0..=replicas {
@@ -222,12 +221,11 @@ fn special() -> Vec<Case> {
                     Some((1, PodPausePoint::After)),
                     Some((1, PodPausePoint::BeforeTimed)),
                 ] {
-                    let pods = (0..replicas).map(|index| {
-                        let point = point
-                            .filter(|(at, _)| *at == index)
-                            .map_or(PodPausePoint::None, |(_, point)| point);
-                        let priority = i8::from(index == 0);
-                        start(priority, point, index + 1 == never_ready)
+                    let at = |index| point.filter(|(at, _)| *at == index).map(|(_, point)| point);
+                    let pods = (0..replicas).map(|index| InitialPod {
+                        point: at(index).unwrap_or_default(),
+                        never_ready: index + 1 == never_ready,
+                        ..InitialPod::of(index == 0)
                     });
                     let pods: Vec<InitialPod> = pods.collect();
                     for (quota, broken_template) in
@@ -236,11 +234,8 @@ fn special() -> Vec<Case> {
                         if never_ready == 0 && quota.is_none() && broken_template.is_none() {
                             continue;
                         }
-                        cases.push(Case {
-                            quota,
-                            broken_template,
-                            ..Case::of(replicas, bounds, pods.clone())
-                        });
+                        let case = Case::of(replicas, bounds, pods.clone());
+                        cases.push(Case { quota, broken_template, ..case });
                     }
                 }
             }
@@ -268,18 +263,17 @@ fn declared(full: bool) -> Vec<Case> {
                 for broken_template in [None, Some(1)] {
                     for point in [PodPausePoint::None, PodPausePoint::Before, PodPausePoint::After] {
                         let pods = (0..replicas).map(|index| InitialPod {
-                            template: 0,
-                            priority: i8::from(index < replicas.div_ceil(2)),
                             point: if index == replicas / 2 { point } else { PodPausePoint::None },
-                            never_ready: false,
+                            ..InitialPod::of(index < replicas.div_ceil(2))
                         });
-                        let fits = |point: &&DeclaredPoint| bounds.is_some() || !point.counts();
+                        let fits =
+                            |point: &&DeclaredPoint| bounds.is_some() || matches!(point, BeforePriority(_));
                         cases.push(Case {
                             points: list.iter().filter(fits).copied().collect(),
                             aborts: true,
                             broken_template,
                             max_faults: if full && replicas < 3 { 2 } else { 1 },
-                            fault_set: if replicas < 3 { FaultSet::All } else { FaultSet::PodsAndScale },
+                            all_faults: replicas < 3,
                             ..Case::of(replicas, bounds, pods.collect())
                         });
                     }
@@ -293,36 +287,20 @@ fn declared(full: bool) -> Vec<Case> {
 /// Every combination of that many pods with up to two priorities and up to two pause points. Pods of the
 /// larger priority come first, since they are deleted first regardless of their UIDs.
 fn layouts(count: u8, full: bool) -> Vec<Vec<InitialPod>> {
+    use PodPausePoint::{After, AfterTimed, Before, BeforeTimed};
     let mut layouts = Vec::new();
-    let points = |timed: bool| {
-        if timed {
-            vec![
-                PodPausePoint::Before,
-                PodPausePoint::After,
-                PodPausePoint::BeforeTimed,
-                PodPausePoint::AfterTimed,
-            ]
-        } else {
-            vec![PodPausePoint::Before, PodPausePoint::After]
-        }
-    };
+    let points = [Before, After, BeforeTimed, AfterTimed];
+    let points = if full { &points[..] } else { &points[..2] };
     for high in 0..count {
-        let plain: Vec<InitialPod> = (0..count)
-            .map(|index| InitialPod {
-                template: 0,
-                priority: i8::from(index < high),
-                point: PodPausePoint::None,
-                never_ready: false,
-            })
-            .collect();
+        let plain: Vec<InitialPod> = (0..count).map(|index| InitialPod::of(index < high)).collect();
         let mut with_points = vec![plain.clone()];
         for one in 0..count {
-            for point in points(full) {
+            for point in points {
                 let mut with_one = plain.clone();
-                with_one[usize::from(one)].point = point;
+                with_one[usize::from(one)].point = *point;
                 with_points.push(with_one.clone());
                 for other in one + 1..count {
-                    for point in points(false) {
+                    for point in [Before, After] {
                         let mut with_two = with_one.clone();
                         with_two[usize::from(other)].point = point;
                         with_points.push(with_two);

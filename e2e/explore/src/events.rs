@@ -10,10 +10,9 @@ use ordereddeployment_oracle::{History, View, Violation, check_idle, check_view}
 use ordereddeployment_planner::{Act, Decision, DryRun, Read, decide};
 use ordereddeployment_preview::decide_and_read;
 
-use crate::case::{FaultSet, PodPausePoint, Setup, TEMPLATES};
+use crate::case::{PodPausePoint, Setup, TEMPLATES};
 use crate::pods::{PodState, id_of, now, old};
 use crate::state::State;
-use crate::statuses::{Names, Statuses};
 
 /// How long a hold lasts at most, in seconds: as long as it is from what is old until now.
 const WAITED: i64 = 100_000;
@@ -23,45 +22,33 @@ const WAITED: i64 = 100_000;
 pub enum Event {
     /// The controller makes a decision and carries it out.
     Decide,
-    /// A pod becomes ready.
     Ready(u16),
     /// A terminating pod is deleted.
     Terminated(u16),
-    /// The duration of the hold expires.
     HoldExpired,
     /// The rollout has been blocked for a minute.
     BlockedGraceExpired,
     /// Creates have failed for ten seconds.
     CreateFailureGraceExpired,
-    /// The progress deadline passes.
     ProgressDeadlineExceeded,
     /// A user resumes the hold or the blocked point that the status names.
     Resume,
     /// A user unsets `spec.paused`.
     Unpause,
-    /// A pod becomes unready.
     Unready(u16),
-    /// A pod becomes unready and stays unready.
     NeverReady(u16),
     /// A pod is deleted without a grace period.
     ForceDeletePod(u16),
-    /// A user deletes a pod.
     DeletePod(u16),
-    /// A user changes D.
     Scale(i32),
     /// A user sets or removes the pause point of a pod.
     AnnotatePod(u16, PodPausePoint),
-    /// A user changes the template.
     SetTemplate(u8),
     /// A user sets `spec.paused`.
     Pause,
-    /// A user aborts the rollout.
     Abort,
-    /// A user starts an aborted rollout again.
     Retry,
-    /// A user removes the declared pause points.
     RemovePoints,
-    /// The controller restarts.
     Restart,
     /// The controller carries out a decision, and one create is refused.
     CreateRefused(usize),
@@ -89,10 +76,18 @@ pub struct Successors {
     pub violations: Vec<Violation>,
 }
 
+impl Successors {
+    fn add(&mut self, state: State, event: Event, is_expected: bool, setup: &Setup) -> Result<()> {
+        let state = state.canonical(setup)?;
+        self.transitions.push(Transition { event, state, is_expected });
+        Ok(())
+    }
+}
+
 /// All transitions from a state.
-pub fn successors(state: &State, setup: &Setup, statuses: &mut Statuses) -> Result<Successors> {
+pub fn successors(state: &State, setup: &Setup) -> Result<Successors> {
     let mut found = Successors::default();
-    let observed = state.snapshot(setup, statuses);
+    let observed = state.snapshot(setup);
     let (snapshot, decision) = decide_and_read(observed, &BTreeMap::new(), |_| DryRun::Accepted);
     let view = View::of(&snapshot);
     found.violations = check_view(&view, &decision);
@@ -108,15 +103,14 @@ pub fn successors(state: &State, setup: &Setup, statuses: &mut Statuses) -> Resu
         return Ok(found);
     }
     let of_decision = State { history: seen, ..state.clone() };
-    let decided = carry_out(&of_decision, &decision, setup, statuses, None)?.canonical(statuses)?;
+    let decided = carry_out(&of_decision, &decision, setup, None)?.canonical(setup)?;
     let is_idle = decided.key() == state.key();
     if !is_idle {
         found.transitions.push(Transition { event: Event::Decide, state: decided, is_expected: true });
     }
     let expected = if is_idle || !setup.case.eager { expected(state, setup, is_idle) } else { Vec::new() };
     for event in expected {
-        let state = apply(state, &event, statuses)?.canonical(statuses)?;
-        found.transitions.push(Transition { event, state, is_expected: true });
+        found.add(apply(state, &event, setup)?, event, true, setup)?;
     }
     if is_idle {
         let is_final = found.transitions.is_empty();
@@ -127,14 +121,13 @@ pub fn successors(state: &State, setup: &Setup, statuses: &mut Statuses) -> Resu
         return Ok(found);
     }
     for event in faults(state, setup) {
-        let state = with_fault(state, &event, 1, statuses)?.canonical(statuses)?;
-        found.transitions.push(Transition { event, state, is_expected: false });
+        found.add(with_fault(state, &event, 1, setup)?, event, false, setup)?;
     }
-    if setup.case.fault_set == FaultSet::All {
+    if setup.case.all_faults {
         if let Decision::Act(act) = &decision {
-            interrupted_act(&mut found, &of_decision, act, setup, statuses)?;
+            interrupted_act(&mut found, &of_decision, act, setup)?;
         }
-        stale_decision(&mut found, &of_decision, left, setup, statuses)?;
+        stale_decision(&mut found, &of_decision, left, setup)?;
     }
     Ok(found)
 }
@@ -142,13 +135,7 @@ pub fn successors(state: &State, setup: &Setup, statuses: &mut Statuses) -> Resu
 /// The events that happen without further faults.
 fn expected(state: &State, setup: &Setup, is_idle: bool) -> Vec<Event> {
     let mut events = Vec::new();
-    for (pod, other) in state.pods.iter().zip(state.pods.iter().skip(1).map(Some).chain([None])) {
-        // Of equal neighbours one is enough.
-        if other.is_some_and(|other| PodState { id: 0, ..*pod } == PodState { id: 0, ..*other })
-            && !is_named(state, pod)
-        {
-            continue;
-        }
+    for pod in distinct(state) {
         if pod.terminating {
             events.push(Event::Terminated(pod.id));
         } else if !pod.ready && !pod.never_ready && setup.case.broken_template != Some(pod.template) {
@@ -190,6 +177,16 @@ fn expected(state: &State, setup: &Setup, is_idle: bool) -> Vec<Event> {
     events
 }
 
+/// The pods: of equal neighbours that the status does not name, one is enough.
+fn distinct(state: &State) -> impl Iterator<Item = &PodState> {
+    let next = state.pods.iter().skip(1).map(Some).chain([None]);
+    let distinct = state.pods.iter().zip(next).filter(|(pod, next)| {
+        let like = |other: &PodState| PodState { id: pod.id, ..*other } == **pod;
+        !next.is_some_and(like) || is_named(state, pod)
+    });
+    distinct.map(|(pod, _)| pod)
+}
+
 /// Whether the status names that pod.
 fn is_named(state: &State, pod: &PodState) -> bool {
     let status = &state.status.status;
@@ -204,16 +201,8 @@ fn is_named(state: &State, pod: &PodState) -> bool {
 /// The faults that may happen in a state.
 fn faults(state: &State, setup: &Setup) -> Vec<Event> {
     let mut events = Vec::new();
-    let all = setup.case.fault_set == FaultSet::All;
-    for (pod, other) in state.pods.iter().zip(state.pods.iter().skip(1).map(Some).chain([None])) {
-        if other.is_some_and(|other| PodState { id: 0, ..*pod } == PodState { id: 0, ..*other })
-            && !is_named(state, pod)
-        {
-            continue;
-        }
-        if pod.terminating {
-            continue;
-        }
+    let all = setup.case.all_faults;
+    for pod in distinct(state).filter(|pod| !pod.terminating) {
         if pod.ready {
             events.push(Event::Unready(pod.id));
         }
@@ -265,16 +254,16 @@ fn faults(state: &State, setup: &Setup) -> Vec<Event> {
     events
 }
 
-fn with_fault(state: &State, event: &Event, cost: u8, statuses: &mut Statuses) -> Result<State> {
-    let mut next = apply(state, event, statuses)?;
+fn with_fault(state: &State, event: &Event, cost: u8, setup: &Setup) -> Result<State> {
+    let mut next = apply(state, event, setup)?;
     next.faults += cost;
     Ok(next)
 }
 
 /// The state after an event. Its pods keep their names.
-fn apply(state: &State, event: &Event, statuses: &mut Statuses) -> Result<State> {
+fn apply(state: &State, event: &Event, setup: &Setup) -> Result<State> {
     let mut next = state.clone();
-    let mut status = None;
+    let mut status = state.status.status.clone();
     match event {
         Event::Ready(id) => change_pod(&mut next, *id, |pod| (pod.ready, pod.started) = (true, true)),
         Event::Unready(id) => change_pod(&mut next, *id, |pod| pod.ready = false),
@@ -287,55 +276,35 @@ fn apply(state: &State, event: &Event, statuses: &mut Statuses) -> Result<State>
         Event::Scale(replicas) => next.replicas = *replicas,
         Event::SetTemplate(template) => next.template = *template,
         Event::Pause => next.paused = true,
-        Event::RemovePoints => next.without_points = true,
-        Event::Abort | Event::Retry => {
-            let mut changed = state.status.status.clone();
-            let revision = changed.rollout.as_ref().map(|rollout| rollout.revision);
-            if *event == Event::Abort {
-                changed.abort_requested = revision;
-            } else {
-                changed.retry_requested = revision;
-            }
-            status = Some(changed);
-        }
         Event::Unpause => next.paused = false,
+        Event::RemovePoints => next.without_points = true,
+        Event::Abort => status.abort_requested = status.rollout.as_ref().map(|rollout| rollout.revision),
+        Event::Retry => status.retry_requested = status.rollout.as_ref().map(|rollout| rollout.revision),
         Event::Restart => (next.failure, next.refused_since) = (None, None),
         Event::HoldExpired => {
-            let mut changed = state.status.status.clone();
-            if let Some(hold) = &mut changed.hold {
+            if let Some(hold) = &mut status.hold {
                 let lasts = hold.until.as_ref().map(|until| until.0.duration_since(hold.since.0));
                 hold.since = old().into();
                 hold.until = lasts.and_then(|lasts| old().checked_add(lasts).ok()).map(Into::into);
             }
             Arc::make_mut(&mut next.history).elapse(WAITED);
-            status = Some(changed);
         }
         Event::ProgressDeadlineExceeded => {
-            let mut changed = state.status.status.clone();
             let found =
-                changed.conditions.iter_mut().flatten().filter(|one| one.type_ == condition::PROGRESSING);
+                status.conditions.iter_mut().flatten().filter(|one| one.type_ == condition::PROGRESSING);
             found.for_each(|found| found.last_update_time = old().into());
-            status = Some(changed);
         }
         Event::BlockedGraceExpired => {
-            let mut changed = state.status.status.clone();
-            if let Some(blocked) = &mut changed.blocked {
-                blocked.since = old().into();
-            }
-            status = Some(changed);
+            status.blocked.iter_mut().for_each(|blocked| blocked.since = old().into());
         }
         Event::CreateFailureGraceExpired => {
             next.refused_since = Some(old());
-            if let Some(failure) = &mut next.failure {
-                failure.since = old();
-            }
+            next.failure.iter_mut().for_each(|failure| failure.since = old());
         }
         Event::Resume => {
-            let mut changed = state.status.status.clone();
-            let hold = changed.hold.as_ref().map(|hold| hold.id.clone());
-            changed.resume_requested =
-                hold.or_else(|| changed.blocked.as_ref().map(|blocked| blocked.id.clone()));
-            status = Some(changed);
+            let hold = status.hold.as_ref().map(|hold| &hold.id);
+            let blocked = status.blocked.as_ref().map(|blocked| &blocked.id);
+            status.resume_requested = hold.or(blocked).cloned();
         }
         // Decisions are carried out elsewhere.
         Event::Decide
@@ -344,10 +313,7 @@ fn apply(state: &State, event: &Event, statuses: &mut Statuses) -> Result<State>
         | Event::FaultBetweenWrites(..)
         | Event::StaleDecision(_) => {}
     }
-    if let Some(status) = status {
-        next.status = statuses.canonical(&status, &Names::by_id(&next.pods, &status))?;
-    }
-    Ok(next)
+    next.with_status(&status, setup)
 }
 
 fn change_pod(state: &mut State, id: u16, change: impl FnOnce(&mut PodState)) {
@@ -358,19 +324,13 @@ fn change_pod(state: &mut State, id: u16, change: impl FnOnce(&mut PodState)) {
 
 /// The state after a decision is carried out. The create of that number is refused. Its pods keep their
 /// names.
-fn carry_out(
-    state: &State,
-    decision: &Decision,
-    setup: &Setup,
-    statuses: &mut Statuses,
-    refused: Option<usize>,
-) -> Result<State> {
+fn carry_out(state: &State, decision: &Decision, setup: &Setup, refused: Option<usize>) -> Result<State> {
     match decision {
         Decision::Read(_) => Ok(state.clone()),
-        Decision::Record(record) => state.with_status(&record.status, statuses),
+        Decision::Record(record) => state.clone().with_status(&record.status, setup),
         // It only reports, and nothing fails any more.
         Decision::Act(act) if act.is_idle() => {
-            let mut next = state.with_status(&act.status, statuses)?;
+            let mut next = state.clone().with_status(&act.status, setup)?;
             (next.failure, next.refused_since) = (None, None);
             Ok(next)
         }
@@ -382,16 +342,9 @@ fn carry_out(
                 let full = setup.case.quota.is_some_and(|quota| cluster.pods.len() >= quota);
                 if full || refused == Some(created) { Err("exceeded quota".to_owned()) } else { Ok(()) }
             });
-            state.after(&cluster, setup, statuses)
+            state.after(&cluster, setup)
         }
     }
-}
-
-/// The numbers of pods that an act creates and deletes.
-fn writes(act: &Act) -> (usize, usize) {
-    let creates = act.creates.iter().map(|create| create.count).sum();
-    let deletes = act.deletes.iter().map(|group| group.targets.len()).sum();
-    (creates, deletes)
 }
 
 /// The first writes of an act, as many as `at`, and the rest.
@@ -413,54 +366,37 @@ fn split(act: &Act, at: usize) -> (Act, Act) {
 }
 
 /// An act with a refused create, a crash or a fault between two of its writes.
-fn interrupted_act(
-    found: &mut Successors,
-    state: &State,
-    act: &Act,
-    setup: &Setup,
-    statuses: &mut Statuses,
-) -> Result<()> {
-    let (creates, deletes) = writes(act);
+fn interrupted_act(found: &mut Successors, state: &State, act: &Act, setup: &Setup) -> Result<()> {
+    let creates: usize = act.creates.iter().map(|create| create.count).sum();
+    let deletes: usize = act.deletes.iter().map(|group| group.targets.len()).sum();
     for number in 1..=creates {
-        let decision = Decision::Act(act.clone());
-        let mut next = carry_out(state, &decision, setup, statuses, Some(number))?.canonical(statuses)?;
+        let mut next = carry_out(state, &Decision::Act(act.clone()), setup, Some(number))?;
         next.faults += 1;
-        found.transitions.push(Transition {
-            event: Event::CreateRefused(number),
-            state: next,
-            is_expected: false,
-        });
+        found.add(next, Event::CreateRefused(number), false, setup)?;
     }
     for at in usize::from(act.sets.is_empty())..creates + deletes {
         let (first, rest) = split(act, at);
-        let begun = carry_out(state, &Decision::Act(first), setup, statuses, None)?;
+        let begun = carry_out(state, &Decision::Act(first), setup, None)?;
         if begun.failure.is_some() {
             // The rest is not sent.
             break;
         }
-        let mut crashed = begun.clone().canonical(statuses)?;
+        let mut crashed = begun.clone();
         (crashed.failure, crashed.refused_since) = (None, None);
         crashed.faults += 1;
-        found.transitions.push(Transition { event: Event::Crash(at), state: crashed, is_expected: false });
+        found.add(crashed, Event::Crash(at), false, setup)?;
         for event in faults(&begun, setup) {
-            let actual = with_fault(&begun, &event, 1, statuses)?;
-            let next = carry_out_late(&begun, &actual, &rest, setup, statuses)?.canonical(statuses)?;
-            let event = Event::FaultBetweenWrites(at, Box::new(event));
-            found.transitions.push(Transition { event, state: next, is_expected: false });
+            let actual = with_fault(&begun, &event, 1, setup)?;
+            let next = carry_out_late(&begun, &actual, &rest, setup)?;
+            found.add(next, Event::FaultBetweenWrites(at, Box::new(event)), false, setup)?;
         }
     }
     Ok(())
 }
 
 /// A decision on a cache that does not show the latest event.
-fn stale_decision(
-    found: &mut Successors,
-    state: &State,
-    left: u8,
-    setup: &Setup,
-    statuses: &mut Statuses,
-) -> Result<()> {
-    let observed = state.snapshot(setup, statuses);
+fn stale_decision(found: &mut Successors, state: &State, left: u8, setup: &Setup) -> Result<()> {
+    let observed = state.snapshot(setup);
     let decision = match decide(&observed) {
         // A live read is not stale.
         Decision::Read(Read::Live) => return Ok(()),
@@ -482,27 +418,20 @@ fn stale_decision(
         )
     };
     for (event, cost) in unseen.filter(|(event, cost)| *cost <= left && of_pods(event)) {
-        let actual = with_fault(state, &event, cost, statuses)?;
+        let actual = with_fault(state, &event, cost, setup)?;
         let next = match &decision {
             Decision::Read(_) => continue,
-            Decision::Record(record) => actual.with_status(&record.status, statuses)?,
-            Decision::Act(act) => carry_out_late(state, &actual, act, setup, statuses)?,
+            Decision::Record(record) => actual.with_status(&record.status, setup)?,
+            Decision::Act(act) => carry_out_late(state, &actual, act, setup)?,
         };
-        let event = Event::StaleDecision(Box::new(event));
-        found.transitions.push(Transition { event, state: next.canonical(statuses)?, is_expected: false });
+        found.add(next, Event::StaleDecision(Box::new(event)), false, setup)?;
     }
     Ok(())
 }
 
 /// Carries out an act that was decided on an earlier state. The delete of a pod that has changed since is
 /// refused, which ends the act.
-fn carry_out_late(
-    seen: &State,
-    actual: &State,
-    act: &Act,
-    setup: &Setup,
-    statuses: &mut Statuses,
-) -> Result<State> {
+fn carry_out_late(seen: &State, actual: &State, act: &Act, setup: &Setup) -> Result<State> {
     let mut act = act.clone();
     let mut ended = false;
     for group in &mut act.deletes {
@@ -515,5 +444,5 @@ fn carry_out_late(
         });
     }
     act.deletes.retain(|group| !group.targets.is_empty());
-    carry_out(actual, &Decision::Act(act), setup, statuses, None)
+    carry_out(actual, &Decision::Act(act), setup, None)
 }

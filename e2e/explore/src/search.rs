@@ -9,7 +9,6 @@ use rustc_hash::FxHashMap;
 use crate::case::{Case, Setup};
 use crate::events::{Event, successors};
 use crate::state::State;
-use crate::statuses::Statuses;
 
 /// The results of one cluster.
 #[derive(Debug, Default)]
@@ -47,8 +46,7 @@ struct Graph {
 /// Explores one cluster.
 pub fn explore(case: Case, limit: usize) -> Result<Outcome> {
     let setup = Setup::of(case)?;
-    let mut statuses = Statuses::default();
-    let first = State::first(&setup, &mut statuses)?;
+    let first = State::first(&setup)?;
     let mut known: FxHashMap<u128, u32> = FxHashMap::from_iter([(first.key(), 0)]);
     let mut graph = Graph { parents: vec![(0, 0)], depths: vec![0], edges: Vec::new(), begins: Vec::new() };
     let mut frontier = VecDeque::from([first]);
@@ -56,7 +54,7 @@ pub fn explore(case: Case, limit: usize) -> Result<Outcome> {
     let mut found: BTreeMap<&'static str, (u64, Violation, u32)> = BTreeMap::new();
     let mut at = 0_u32;
     while let Some(state) = frontier.pop_front() {
-        let followed = successors(&state, &setup, &mut statuses)?;
+        let followed = successors(&state, &setup)?;
         for violation in followed.violations {
             found.entry(violation.oracle).or_insert((0, violation, at)).0 += 1;
         }
@@ -150,11 +148,10 @@ impl Graph {
             places.push(place);
             at = parent;
         }
-        let mut statuses = Statuses::default();
-        let mut state = State::first(setup, &mut statuses)?;
+        let mut state = State::first(setup)?;
         let mut lines = vec![format!("{state}")];
         for place in places.into_iter().rev() {
-            let next = successors(&state, setup, &mut statuses)?.transitions.into_iter().nth(place as usize);
+            let next = successors(&state, setup)?.transitions.into_iter().nth(place as usize);
             let Some(next) = next else { break };
             lines.push(format!("{:?}:", next.event));
             state = next.state;

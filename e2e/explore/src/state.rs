@@ -19,7 +19,7 @@ use ordereddeployment_preview::SimulatedCluster;
 
 use crate::case::{PodPausePoint, Setup};
 use crate::pods::{PodState, id_of, now, old, pod};
-use crate::statuses::{Names, Statuses, StoredStatus, fingerprint};
+use crate::statuses::{Names, StoredStatus, fingerprint};
 
 /// A set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,7 +69,7 @@ pub struct State {
 
 impl State {
     /// The initial state of a cluster.
-    pub fn first(setup: &Setup, statuses: &mut Statuses) -> Result<Self> {
+    pub fn first(setup: &Setup) -> Result<Self> {
         let case = &setup.case;
         let templates: BTreeSet<u8> = case.pods.iter().map(|pod| pod.template).collect();
         let sets = templates.into_iter().map(|template| SetState {
@@ -94,7 +94,7 @@ impl State {
             template: case.template,
             paused: false,
             without_points: false,
-            status: statuses.canonical(&first_status(setup), &Names::default())?,
+            status: setup.statuses.canonical(&first_status(setup), &Names::default())?,
             sets: sets.collect(),
             pods: pods.collect(),
             failure: None,
@@ -105,14 +105,14 @@ impl State {
         if let Some(set) = state.sets(setup).first().filter(|_| case.aborts) {
             state.history = Arc::new(History::served(set, case.replicas));
         }
-        state.canonical(statuses)
+        state.canonical(setup)
     }
 
     /// The same state with its pods named by their places.
-    pub fn canonical(mut self, statuses: &mut Statuses) -> Result<Self> {
+    pub fn canonical(mut self, setup: &Setup) -> Result<Self> {
         self.pods.sort_by_key(|pod| (-pod.priority, pod.id));
         let names = Names::by_place(&self.pods, &self.status.status);
-        self.status = statuses.renamed(&self.status, &names)?;
+        self.status = setup.statuses.renamed(&self.status, &names)?;
         if !names.is_same() || self.history.names().any(|name| names.renamed(name).is_none()) {
             Arc::make_mut(&mut self.history).rename(|name| names.renamed(name));
         }
@@ -124,39 +124,17 @@ impl State {
 
     /// The identity of the state.
     pub fn key(&self) -> u128 {
-        let mut bytes = Vec::with_capacity(64 + 16 * (self.sets.len() + self.pods.len()));
-        bytes.extend(self.status.key.to_le_bytes());
-        bytes.extend(self.replicas.to_le_bytes());
-        bytes.extend([self.template, u8::from(self.paused), u8::from(self.without_points), self.faults]);
-        bytes.push(u8::try_from(self.sets.len()).unwrap_or(u8::MAX));
-        for SetState { template, revision, replicas, served } in &self.sets {
-            bytes.push(*template);
-            bytes.extend(revision.to_le_bytes());
-            bytes.extend(served.unwrap_or(-1).to_le_bytes());
-            bytes.extend(replicas.to_le_bytes());
-        }
-        bytes.push(u8::try_from(self.pods.len()).unwrap_or(u8::MAX));
-        for PodState { id, template, priority, point, ready, started, terminating, never_ready } in &self.pods
-        {
-            let flags = [ready, started, terminating, never_ready];
-            let flags = flags.into_iter().fold(0, |flags, flag| flags << 1 | u8::from(*flag));
-            bytes.extend(id.to_le_bytes());
-            bytes.extend([*template, priority.cast_unsigned(), *point as u8, flags]);
-        }
-        bytes.push(u8::from(self.refused_since.is_some()));
-        bytes.extend(self.refused_since.iter().flat_map(|since| since.as_second().to_le_bytes()));
-        if let Some(failure) = &self.failure {
-            bytes.extend(format!("{failure:?}").as_bytes());
-        }
-        let mut hasher = DefaultHasher::new();
-        self.history.hash(&mut hasher);
-        bytes.extend(hasher.finish().to_le_bytes());
-        fingerprint(&bytes)
+        let mut history = DefaultHasher::new();
+        self.history.hash(&mut history);
+        let failure = self.failure.as_ref().map(|failure| format!("{failure:?}"));
+        let spec = (self.replicas, self.template, self.paused, self.without_points);
+        let creates = (failure, self.refused_since);
+        fingerprint(&(self.status.key, spec, &self.sets, &self.pods, creates, self.faults, history.finish()))
     }
 
     /// What a decision in this state is made on.
-    pub fn snapshot(&self, setup: &Setup, statuses: &mut Statuses) -> Snapshot {
-        let pods = self.pods.iter().map(|state| statuses.pod(state, setup)).collect();
+    pub fn snapshot(&self, setup: &Setup) -> Snapshot {
+        let pods = self.pods.iter().map(|state| setup.statuses.pod(state, setup)).collect();
         Snapshot { pods, ..self.without_pods(setup).observed() }
     }
 
@@ -212,23 +190,16 @@ impl State {
     }
 
     /// The state with another stored status. Its pods keep their names.
-    pub fn with_status(&self, status: &OrderedDeploymentStatus, statuses: &mut Statuses) -> Result<Self> {
-        let mut state = self.clone();
-        state.store(status, statuses)?;
-        Ok(state)
-    }
-
-    fn store(&mut self, status: &OrderedDeploymentStatus, statuses: &mut Statuses) -> Result<()> {
+    pub fn with_status(mut self, status: &OrderedDeploymentStatus, setup: &Setup) -> Result<Self> {
         if *status != self.status.status {
-            // Pods keep their names until the next canonical form.
             let names = Names::by_id(&self.pods, status);
-            self.status = statuses.canonical(status, &names)?;
+            self.status = setup.statuses.canonical(status, &names)?;
         }
-        Ok(())
+        Ok(self)
     }
 
     /// The state of a cluster after this state. Its pods keep their names.
-    pub fn after(&self, cluster: &SimulatedCluster, setup: &Setup, statuses: &mut Statuses) -> Result<Self> {
+    pub fn after(&self, cluster: &SimulatedCluster, setup: &Setup) -> Result<Self> {
         let mut state = self.clone();
         state.failure.clone_from(&cluster.failure);
         state.refused_since = cluster.refused_since;
@@ -268,10 +239,10 @@ impl State {
             let known = known.map_or_else(new, Ok)?;
             state.pods.push(PodState { terminating: pod.terminating, ..known });
         }
-        if let Some(status) = &cluster.deployment.status {
-            state.store(status, statuses)?;
+        match &cluster.deployment.status {
+            Some(status) => state.with_status(status, setup),
+            None => Ok(state),
         }
-        Ok(state)
     }
 }
 

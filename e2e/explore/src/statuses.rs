@@ -1,7 +1,8 @@
 //! Statuses in their canonical form, in which pods are named by their places, and without what no decision
 //! reads.
 
-use std::hash::{DefaultHasher, Hasher};
+use std::cell::RefCell;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -74,19 +75,20 @@ fn number(text: &str) -> Option<u16> {
 /// Every status found so far, each stored once.
 #[derive(Default)]
 pub struct Statuses {
-    stored: FxHashMap<u128, Arc<StoredStatus>>,
+    stored: RefCell<FxHashMap<u128, Arc<StoredStatus>>>,
     /// The pods of snapshots.
-    pods: FxHashMap<PodState, Arc<Pod>>,
+    pods: RefCell<FxHashMap<PodState, Arc<Pod>>>,
 }
 
 impl Statuses {
     /// The pod as the planner observes it.
-    pub fn pod(&mut self, state: &PodState, setup: &Setup) -> Arc<Pod> {
-        Arc::clone(self.pods.entry(*state).or_insert_with(|| Arc::new(pod(state, setup))))
+    pub fn pod(&self, state: &PodState, setup: &Setup) -> Arc<Pod> {
+        let mut pods = self.pods.borrow_mut();
+        Arc::clone(pods.entry(*state).or_insert_with(|| Arc::new(pod(state, setup))))
     }
 
     /// A stored status, with its pods renamed.
-    pub fn renamed(&mut self, stored: &Arc<StoredStatus>, names: &Names) -> Result<Arc<StoredStatus>> {
+    pub fn renamed(&self, stored: &Arc<StoredStatus>, names: &Names) -> Result<Arc<StoredStatus>> {
         let is_renamed = |id: &u16| names.get(*id) != Some(*id);
         if stored.mentioned.iter().any(is_renamed) {
             self.canonical(&stored.status, names)
@@ -96,17 +98,13 @@ impl Statuses {
     }
 
     /// The canonical form of a status, with its pods renamed.
-    pub fn canonical(
-        &mut self,
-        status: &OrderedDeploymentStatus,
-        names: &Names,
-    ) -> Result<Arc<StoredStatus>> {
+    pub fn canonical(&self, status: &OrderedDeploymentStatus, names: &Names) -> Result<Arc<StoredStatus>> {
         let mut status = status.clone();
         remove_unread(&mut status);
         let mentioned = rename(&mut status, names);
         let key = fingerprint(&serde_json::to_vec(&status)?);
-        let stored =
-            self.stored.entry(key).or_insert_with(|| Arc::new(StoredStatus { status, key, mentioned }));
+        let mut stored = self.stored.borrow_mut();
+        let stored = stored.entry(key).or_insert_with(|| Arc::new(StoredStatus { status, key, mentioned }));
         Ok(Arc::clone(stored))
     }
 }
@@ -155,11 +153,10 @@ fn rename(status: &mut OrderedDeploymentStatus, names: &Names) -> Vec<u16> {
 }
 
 /// A hash of 128 bits, which identifies a state or a status.
-pub fn fingerprint(bytes: &[u8]) -> u128 {
+pub fn fingerprint(of: &impl Hash) -> u128 {
     let half = |salt: u64| {
         let mut hasher = DefaultHasher::new();
-        hasher.write_u64(salt);
-        hasher.write(bytes);
+        (salt, of).hash(&mut hasher);
         u128::from(hasher.finish())
     };
     half(0) << 64 | half(1)

@@ -3,6 +3,7 @@
 //!
 //! A [`CaseId`] identifies a case: it gives the same case each time.
 
+use anyhow::Result;
 use ordereddeployment_sandbox::Record;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -12,14 +13,12 @@ use crate::case::{
     WatchFault,
 };
 use crate::log::{RunEventKind, instance};
-use crate::random_faults::add_faults;
-use crate::run::{Error, run};
-use crate::scenarios::{self, DELETIONS, ROLLOUTS};
+use crate::random_faults::{add_faults, response};
+use crate::run::run;
+use crate::scenarios::{self, DELETIONS, ROLLOUTS, disowned};
 
 /// The moments of a write at which an instance can crash.
 const MOMENTS: [Moment; 3] = [Moment::BeforeRequest, Moment::BeforeResponse, Moment::AfterResponse];
-/// The time from a crash to the restart.
-const RESTART_AFTER: u64 = 1000;
 /// How many writes more than without faults get a second crash.
 const EXTRA_WRITES: u32 = 3;
 /// A slice plays every n-th deletion. The number is coprime to the number of deletions, so that every kind is
@@ -50,7 +49,6 @@ pub enum CaseId {
 
 impl CaseId {
     /// The case.
-    #[must_use]
     pub fn case(self) -> Case {
         match self {
             Self::NoFaults(scenario) => plain(scenario, &[]),
@@ -73,12 +71,12 @@ impl CaseId {
 
 fn plain(scenario: usize, crashes: &[(u32, Moment)]) -> Case {
     let mut case = scenarios::ALL[scenario % scenarios::ALL.len()].case(&mut StdRng::seed_from_u64(PLAIN));
-    case.faults.extend(crashes.iter().map(|&(write, moment)| Fault::Crash {
-        write,
-        moment,
-        restart_after: RESTART_AFTER,
-    }));
+    case.faults.extend(crashes.iter().copied().map(crash));
     case
+}
+
+fn crash((write, moment): (u32, Moment)) -> Fault {
+    Fault::Crash { write, moment, restart_after: 1000 }
 }
 
 fn random(seed: u64) -> Case {
@@ -93,10 +91,7 @@ fn random(seed: u64) -> Case {
 /// The cases in their order: the enumerated cases, then random cases from that seed on, `runs` in total. If
 /// the enumerated cases are more than that, or for a slice, each write gets one crash, at alternating
 /// moments, and there are no pairs of crashes. A slice has half of these crashes.
-///
-/// # Errors
-/// If a scenario cannot be played to count its writes.
-pub fn case_ids(slice: bool, runs: usize, seed: u64) -> Result<Vec<CaseId>, Error> {
+pub fn case_ids(slice: bool, runs: usize, seed: u64) -> Result<Vec<CaseId>> {
     let scenarios = || 0..scenarios::ALL.len();
     let mut crashes = Vec::new();
     for scenario in scenarios() {
@@ -126,14 +121,14 @@ pub fn case_ids(slice: bool, runs: usize, seed: u64) -> Result<Vec<CaseId>, Erro
 }
 
 /// Every deletion just before every write of the last rollout.
-fn deletions() -> Result<Vec<CaseId>, Error> {
+fn deletions() -> Result<Vec<CaseId>> {
     let mut ids = Vec::new();
     for (rollout, scenario) in ROLLOUTS.iter().enumerate() {
         let case = scenario.case(&mut StdRng::seed_from_u64(PLAIN));
         let log = run(&case)?;
-        let last = |what: &RunEventKind| {
-            matches!(what, RunEventKind::Step { place,
-            .. } if place + 2 == case.steps.len())
+        let last = |what: &RunEventKind| match what {
+            RunEventKind::Step { place, .. } => place + 2 == case.steps.len(),
+            _ => false,
         };
         let begun = log.events.iter().find(|event| last(&event.kind)).map_or(0, |event| event.requests);
         let later = log.requests[begun..].iter().filter(|record| is_counted(record)).count();
@@ -164,11 +159,7 @@ const COMBINATIONS: &[fn(&mut Case)] = &[
     // A restarted instance gets an older version.
     |case| {
         case.faults.push(watch("", 0, 60_000, WatchFault::Rewind(20)));
-        case.faults.push(Fault::Crash {
-            write: 6,
-            moment: Moment::AfterResponse,
-            restart_after: RESTART_AFTER,
-        });
+        case.faults.push(crash((6, Moment::AfterResponse)));
     },
     // Pods are created and deleted while the watch is frozen. It expires afterwards, so that it never shows
     // them.
@@ -182,25 +173,19 @@ const COMBINATIONS: &[fn(&mut Case)] = &[
     |case| {
         let matcher =
             RequestMatcher { body_contains: "web:2".to_owned(), ..RequestMatcher::of("create", "pods", "") };
-        let effect = refusal(
-            500,
-            "InternalError",
-            "failed calling webhook \"pods.example.com\": context deadline exceeded",
-        );
+        let message = "failed calling webhook \"pods.example.com\": context deadline exceeded";
+        let effect = response(500, "InternalError", message, false);
         case.faults.push(Fault::Request { matcher, skip: 1, times: 10_000, effect });
-        let kill =
-            |at| Fault::Action { at, action: UserAction::ForceDeletePod(PodSelector::Old(0)), undo: None };
+        let kill = |at| action(at, UserAction::ForceDeletePod(PodSelector::Old(0)));
         case.faults.extend([5000, 5500, 6000].map(kill));
-        case.faults.push(Fault::Action { at: 100_000, action: UserAction::NoAction, undo: None });
+        case.faults.push(action(100_000, UserAction::NoAction));
     },
     // An orphaned pod cannot be adopted, and another pod is deleted.
     |case| {
         let matcher = RequestMatcher::of("patch", "pods", "");
-        let effect = refusal(403, "Forbidden", "User \"manager\" cannot patch pods");
+        let effect = response(403, "Forbidden", "User \"manager\" cannot patch pods", false);
         case.faults.push(Fault::Request { matcher, skip: 0, times: 10_000, effect });
-        let disowned = serde_json::json!({"metadata": {"ownerReferences": null}});
-        let action = |at, action| Fault::Action { at, action, undo: None };
-        case.faults.push(action(4000, UserAction::PatchPod(PodSelector::Any(0), disowned)));
+        case.faults.push(action(4000, UserAction::PatchPod(PodSelector::Any(0), disowned())));
         case.faults.push(action(30_000, UserAction::ForceDeletePod(PodSelector::Updated(1))));
         case.faults.push(action(60_000, UserAction::NoAction));
     },
@@ -212,14 +197,14 @@ const COMBINATIONS: &[fn(&mut Case)] = &[
     },
     // Every request fails for ten minutes.
     |case| {
-        let effect = refusal(503, "ServiceUnavailable", "no healthy upstream");
+        let effect = response(503, "ServiceUnavailable", "no healthy upstream", false);
         let matcher = RequestMatcher::default();
         case.faults.push(Fault::Request { matcher, skip: 40, times: 100_000, effect });
-        case.faults.push(Fault::Action { at: 600_000, action: UserAction::NoAction, undo: None });
+        case.faults.push(action(600_000, UserAction::NoAction));
     },
     // The API server no longer has the version that a watch begins at.
     |case| {
-        let effect = refusal(410, "Expired", "too old resource version");
+        let effect = response(410, "Expired", "too old resource version", false);
         let matcher = RequestMatcher::of("watch", "", "");
         case.faults.push(Fault::Request { matcher, skip: 0, times: 20, effect });
     },
@@ -233,18 +218,10 @@ const COMBINATIONS: &[fn(&mut Case)] = &[
     |case| {
         let matcher = RequestMatcher::of("patch", "ordereddeployments", "status");
         let dropped = serde_json::json!({"status": {"blocked": null, "rollout": {"points": null}}});
-        case.faults.push(Fault::Request {
-            matcher,
-            skip: 0,
-            times: 10_000,
-            effect: RequestFault::Mutate(dropped),
-        });
+        let effect = RequestFault::Mutate(dropped);
+        case.faults.push(Fault::Request { matcher, skip: 0, times: 10_000, effect });
     },
 ];
-
-fn refusal(code: u16, reason: &str, message: &str) -> RequestFault {
-    RequestFault::Response { code, reason: reason.to_owned(), message: message.to_owned(), applied: false }
-}
 
 fn without_leader(case: &mut Case, fault: fn(Span) -> Fault) {
     case.cluster.instances = 2;
@@ -256,7 +233,11 @@ fn watch(plural: &str, start: Millis, duration: Millis, effect: WatchFault) -> F
 }
 
 fn kill(at: Millis) -> Fault {
-    Fault::Action { at, action: UserAction::ForceDeletePod(PodSelector::Updated(0)), undo: None }
+    action(at, UserAction::ForceDeletePod(PodSelector::Updated(0)))
+}
+
+fn action(at: Millis, action: UserAction) -> Fault {
+    Fault::Action { at, action, undo: None }
 }
 
 /// A crash at each write.
@@ -280,7 +261,6 @@ fn all_of(scenario: usize, short: bool, writes: u32) -> Vec<CaseId> {
 }
 
 /// The same cases, with crashes and random cases alternating, so that a violation is found early.
-#[must_use]
 pub fn interleaved(ids: Vec<CaseId>) -> Vec<CaseId> {
     let (random, others): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| matches!(id, CaseId::Random(_)));
     let (no_faults, crashes): (Vec<_>, Vec<_>) =

@@ -78,29 +78,26 @@ impl Default for Cluster {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What the step waits for.
     pub wait_for: WaitFor,
-    /// The action after that.
     pub action: UserAction,
 }
 
-/// What a step waits for, no longer than the time given.
+/// What a step waits for, no longer than two minutes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum WaitFor {
     /// That much time after the step before.
     After(Millis),
-    /// The rollout is complete.
-    Complete(Millis),
+    Complete,
     /// The rollout is held, and no resume is requested.
-    Held(Millis),
+    Held,
     /// That many pods of the current template exist, ready or not.
-    UpdatedPods(usize, Millis),
+    UpdatedPods(usize),
     /// The condition of that type has that reason.
-    ConditionReason(String, String, Millis),
+    ConditionReason(String, String),
     /// No object is at that path.
-    NotFound(String, Millis),
+    NotFound(String),
     /// The object at that path has that value at that JSON pointer.
-    FieldEquals(String, String, Value, Millis),
+    FieldEquals(String, String, Value),
 }
 
 /// One of the pods of that moment, in the order of their names. The number counts from 0, modulo the number
@@ -140,9 +137,7 @@ pub enum UserAction {
     SetReady(PodSelector, bool),
     /// Sets the phase of a pod to Failed, as its kubelet does.
     FailPod(PodSelector),
-    /// Patches a pod with a merge patch.
     PatchPod(PodSelector, Value),
-    /// Removes all finalizers from all pods.
     RemoveFinalizers,
     /// Deletes a pod without a grace period, and creates another one of the same name; with the same owners,
     /// or with none.
@@ -151,21 +146,16 @@ pub enum UserAction {
     DeleteNode(String),
     /// Stops the kubelet of a node.
     StopNode(String),
-    /// Starts it again.
     StartNode(String),
-    /// Requests a resume.
     Resume(ResumeRequest),
-    /// Requests to abort the current rollout.
     Abort,
     /// Requests to start the aborted rollout again.
     Retry,
-    /// Makes the garbage collector slow, lets it lag, or freezes it.
+    /// Makes the garbage collector slow (the least time between two of its writes), lets it lag (how late it
+    /// observes a change), or freezes it for that time.
     SetGarbageCollector {
-        /// The minimum time between two of its writes.
         pace: Millis,
-        /// How late it observes a change.
         lag: Millis,
-        /// How long it is frozen.
         frozen: Millis,
     },
     /// A tenant of another namespace creates an object with the labels and the owner of an object of this
@@ -173,7 +163,6 @@ pub enum UserAction {
     Forge(Forgery),
     /// Patches the status of the OrderedDeployment with fields that only the controller writes.
     ForgeStatus(Value),
-    /// Nothing: the step only waits.
     NoAction,
 }
 
@@ -198,13 +187,11 @@ impl Forgery {
 
 impl Case {
     /// Whether a tenant of another namespace forges objects.
-    #[must_use]
     pub fn has_forgeries(&self) -> bool {
         self.actions().any(|action| matches!(action, UserAction::Forge(_)))
     }
 
     /// Whether somebody who may patch the status writes what only the controller writes.
-    #[must_use]
     pub fn has_forged_status(&self) -> bool {
         self.actions().any(|action| matches!(action, UserAction::ForgeStatus(_)))
     }
@@ -234,94 +221,39 @@ pub enum ResumeRequest {
     Raw(String),
 }
 
-/// Something that goes wrong.
+/// Something that goes wrong. Instances are numbered from 1; times count from the start of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Fault {
-    /// The instance that sends that write crashes. Writes of all instances are counted from 1, without
-    /// leases.
-    Crash {
-        /// The number of the write.
-        write: u32,
-        /// The moment of the crash.
-        moment: Moment,
-        /// The time until a new instance starts.
-        restart_after: Millis,
-    },
-    /// Matching requests fail.
-    Request {
-        /// Which requests.
-        matcher: RequestMatcher,
-        /// How many matching requests succeed before.
-        skip: u32,
-        /// How many matching requests fail.
-        times: u32,
-        /// How they fail.
-        effect: RequestFault,
-    },
-    /// Matching requests are slow. Each takes a part of these times.
-    Latency {
-        /// Which requests.
-        matcher: RequestMatcher,
-        /// The longest time until the server receives the request.
-        before: Millis,
-        /// The longest time from then until the controller receives the response.
-        after: Millis,
-    },
-    /// A user action happens just before the server receives a matching request.
-    ActionBefore {
-        /// Which requests.
-        matcher: RequestMatcher,
-        /// How many matching requests come before.
-        skip: u32,
-        /// The action.
-        action: UserAction,
-    },
-    /// Matching watches fail.
-    Watch {
-        /// The resource; an empty string matches all.
-        plural: String,
-        /// When they fail.
-        span: Span,
-        /// How they fail.
-        effect: WatchFault,
-    },
+    /// The instance that sends that write crashes, and starts again. Writes of all instances are counted from
+    /// 1, without leases.
+    Crash { write: u32, moment: Moment, restart_after: Millis },
+    /// So many matching requests fail, after so many that succeed.
+    Request { matcher: RequestMatcher, skip: u32, times: u32, effect: RequestFault },
+    /// Matching requests are slow. Each takes a part of these times: until the server receives it, and from
+    /// then until the controller receives the response.
+    Latency { matcher: RequestMatcher, before: Millis, after: Millis },
+    /// A user action happens just before the server receives a matching request, after so many others.
+    ActionBefore { matcher: RequestMatcher, skip: u32, action: UserAction },
+    /// Watches of that resource fail; an empty string matches all.
+    Watch { plural: String, span: Span, effect: WatchFault },
     /// An instance is disconnected from the server.
-    Partition {
-        /// The number of the instance, from 1.
-        instance: u32,
-        /// When.
-        span: Span,
-    },
+    Partition { instance: u32, span: Span },
     /// The process of an instance is stopped, and continued afterwards.
-    Freeze {
-        /// The number of the instance, from 1.
-        instance: u32,
-        /// When.
-        span: Span,
-    },
-    /// The clocks of controllers jump, by that many milliseconds.
+    Freeze { instance: u32, span: Span },
+    /// The clock of an instance jumps by that many milliseconds; 0: the clocks of all instances.
     ClockJump {
-        /// The number of the instance, from 1; 0: all instances.
         #[serde(default)]
         instance: u32,
-        /// When, from the start of the run.
         at: Millis,
-        /// By how much.
         by: i64,
     },
     /// The server compacts its history: watches that are resumed from an earlier version expire.
-    Compaction {
-        /// When, from the start of the run.
-        at: Millis,
-    },
-    /// A user action happens, independent of the steps.
+    Compaction { at: Millis },
+    /// A user action happens, independent of the steps. Another one may undo it, so much later.
     Action {
-        /// When, from the start of the run.
         at: Millis,
-        /// The action.
         action: UserAction,
-        /// The action that undoes it, and how long after. Without it, the action is not undone.
         #[serde(default)]
         undo: Option<(Millis, UserAction)>,
     },
@@ -329,7 +261,6 @@ pub enum Fault {
 
 impl Fault {
     /// When it happens, if that depends on the time and not on a request.
-    #[must_use]
     pub fn span(&self) -> Option<Span> {
         match self {
             Self::Freeze { span, .. } | Self::Partition { span, .. } | Self::Watch { span, .. } => {
@@ -341,9 +272,7 @@ impl Fault {
                 let duration = undo.as_ref().map_or(0, |(after, _)| *after).saturating_add(100);
                 Some(Span { start: *at, duration })
             }
-            Self::Crash { .. } | Self::Request { .. } | Self::Latency { .. } | Self::ActionBefore { .. } => {
-                None
-            }
+            _ => None,
         }
     }
 }
@@ -359,8 +288,6 @@ pub struct Span {
 }
 
 impl Span {
-    /// When it ends, from the start of the run.
-    #[must_use]
     pub fn end(self) -> Millis {
         self.start.saturating_add(self.duration)
     }
@@ -423,41 +350,21 @@ pub struct RequestMatcher {
 
 impl RequestMatcher {
     /// The requests of that verb for that resource, with any body.
-    #[must_use]
     pub fn of(verb: &str, plural: &str, subresource: &str) -> Self {
-        Self {
-            verb: verb.to_owned(),
-            plural: plural.to_owned(),
-            subresource: subresource.to_owned(),
-            ..Self::default()
-        }
+        let (verb, plural, subresource) = (verb.to_owned(), plural.to_owned(), subresource.to_owned());
+        Self { verb, plural, subresource, ..Self::default() }
     }
 }
 
-/// How a request fails.
+/// How a request fails. `applied`: the server carries it out all the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RequestFault {
-    /// The response has this code, reason and message.
-    Response {
-        /// The status code.
-        code: u16,
-        /// The status reason.
-        reason: String,
-        /// The message.
-        message: String,
-        /// Whether the server carries out the request.
-        applied: bool,
-    },
+    /// That is the response.
+    Response { code: u16, reason: String, message: String, applied: bool },
     /// The connection is reset.
-    Reset {
-        /// Whether the server carries out the request.
-        applied: bool,
-    },
+    Reset { applied: bool },
     /// No response arrives until the client times out.
-    NoResponse {
-        /// Whether the server carries out the request.
-        applied: bool,
-    },
+    NoResponse { applied: bool },
     /// The request reaches the server that much later.
     Delay(Millis),
     /// A webhook changes the object before it is stored: a merge patch.
@@ -473,13 +380,11 @@ pub enum RequestFault {
 
 impl RequestFault {
     /// Whether the server carries out the request and the controller does not receive the response.
-    #[must_use]
     pub fn loses_response(&self) -> bool {
-        matches!(
-            self,
-            Self::Response { applied: true, .. }
-                | Self::Reset { applied: true }
-                | Self::NoResponse { applied: true }
-        )
+        let (Self::Response { applied, .. } | Self::Reset { applied } | Self::NoResponse { applied }) = self
+        else {
+            return false;
+        };
+        *applied
     }
 }

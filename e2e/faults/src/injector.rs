@@ -3,19 +3,19 @@
 //! It knows the verb and the path of a request, not its meaning, and checks nothing.
 
 mod request;
-mod response;
 mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
-use http::{HeaderValue, Method, Request};
+use http::{HeaderValue, Request, Response};
 use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use kube::Client;
 use kube::client::Body;
-use ordereddeployment_sandbox::Sandbox;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
@@ -23,22 +23,25 @@ use tokio::time::{Instant, sleep_until};
 use tower::{BoxError, service_fn};
 
 use crate::case::{Case, Fault, Millis, Moment, RequestFault, Span, UserAction};
-use crate::log::{DELAYED, NO_RESPONSE};
+use crate::log::{DELAYED, NO_RESPONSE, RunEventKind};
+use crate::run::LogWriter;
 use crate::user::User;
 use request::RequestInfo;
-use response::{ApiResponse, ConnectionReset, READ_TIMEOUT, boxed};
 
-/// Receives the description of each injected fault.
-type Reports = UnboundedSender<String>;
+/// The response of a request.
+type ApiResponse = Response<UnsyncBoxBody<Bytes, BoxError>>;
+/// The read timeout of the controller's client.
+const READ_TIMEOUT: Duration = Duration::from_secs(300);
+/// The error of a connection that is reset.
+const RESET: &str = "connection reset by peer";
 
 /// Injects the faults of a case into the requests of all instances.
 #[derive(Clone)]
 pub(crate) struct FaultInjector {
     state: Arc<Mutex<State>>,
-    reports: Reports,
+    writer: LogWriter,
     /// The user of the actions before requests.
     user: User,
-    sandbox: Arc<Sandbox>,
     start: Instant,
     page_limit: u32,
     seed: u64,
@@ -57,13 +60,7 @@ struct State {
 }
 
 impl FaultInjector {
-    pub(crate) fn new(
-        case: &Case,
-        start: Instant,
-        sandbox: &Arc<Sandbox>,
-        user: User,
-        reports: Reports,
-    ) -> Self {
+    pub(crate) fn new(case: &Case, start: Instant, user: User, writer: LogWriter) -> Self {
         let state = State {
             faults: case.faults.clone(),
             writes: 0,
@@ -74,9 +71,8 @@ impl FaultInjector {
         };
         Self {
             state: Arc::new(Mutex::new(state)),
-            reports,
+            writer,
             user,
-            sandbox: Arc::clone(sandbox),
             start,
             page_limit: case.cluster.page_limit,
             seed: case.seed,
@@ -116,7 +112,7 @@ impl FaultInjector {
     }
 
     fn report(&self, fault: String) {
-        let _ = self.reports.send(fault);
+        self.writer.event(RunEventKind::FaultInjected(fault));
     }
 
     /// The client of that instance.
@@ -142,7 +138,7 @@ impl FaultInjector {
         let info = RequestInfo::of(&parts, &bytes);
         if let Some(span) = self.partition(instance, self.now()) {
             sleep_until(self.at(span.end())).await;
-            return Err(ConnectionReset.into());
+            return Err(RESET.into());
         }
         self.rewind(&info, &mut parts);
         if let Some(restart_after) = self.is_crashing(instance) {
@@ -195,12 +191,12 @@ impl FaultInjector {
             let _ = send().await;
         }
         match effect {
-            RequestFault::Response { code, reason, message, .. } => response::error(code, &reason, &message),
-            RequestFault::Reset { .. } => Err(ConnectionReset.into()),
+            RequestFault::Response { code, reason, message, .. } => return error(code, &reason, &message),
+            RequestFault::Reset { .. } => return Err(RESET.into()),
             RequestFault::NoResponse { .. } => {
                 // The client times out.
                 tokio::time::sleep(READ_TIMEOUT).await;
-                Err(ConnectionReset.into())
+                return Err(RESET.into());
             }
             RequestFault::Delay(millis) => {
                 // The request arrives even if its sender crashes.
@@ -209,22 +205,16 @@ impl FaultInjector {
                     tokio::time::sleep(Duration::from_millis(millis)).await;
                     sending.await
                 });
-                Ok(arrival.await??)
+                return Ok(arrival.await??);
             }
-            RequestFault::Mutate(change) => Ok(send_body(request::mutated(&bytes, &change)).await?),
+            RequestFault::Mutate(change) => return Ok(send_body(request::mutated(&bytes, &change)).await?),
             RequestFault::UpdateBefore => {
                 self.annotate(&info, "example.com/seen", Some(&info.to_string())).await;
-                Ok(send().await?)
             }
-            RequestFault::DeleteBefore => {
-                self.delete(&info).await;
-                Ok(send().await?)
-            }
-            RequestFault::AnnotateBefore(key, value) => {
-                self.annotate(&info, &key, value.as_deref()).await;
-                Ok(send().await?)
-            }
+            RequestFault::DeleteBefore => self.delete(&info).await,
+            RequestFault::AnnotateBefore(key, value) => self.annotate(&info, &key, value.as_deref()).await,
         }
+        Ok(send().await?)
     }
 
     /// The time since the start of the run.
@@ -335,24 +325,34 @@ impl FaultInjector {
         actions
     }
 
-    /// Deletes the object of that request without a grace period.
+    /// Deletes the object of that request without a grace period. It may be deleted already.
     async fn delete(&self, info: &RequestInfo) {
-        let options = json!({"gracePeriodSeconds": 0});
-        self.send_as_user(info, Method::DELETE, "application/json", &options).await;
-    }
-
-    /// Annotates the object of that request.
-    async fn annotate(&self, info: &RequestInfo, key: &str, value: Option<&str>) {
-        let change = json!({"metadata": {"annotations": {key: value}}});
-        self.send_as_user(info, Method::PATCH, "application/merge-patch+json", &change).await;
-    }
-
-    async fn send_as_user(&self, info: &RequestInfo, method: Method, content_type: &str, body: &Value) {
         let Some(path) = info.object() else { return };
-        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content_type);
-        if let Ok(request) = request.body(body.to_string().into_bytes()) {
-            // The object may be deleted already.
-            let _ = self.user.client.request::<Value>(request).await;
-        }
+        let _ = self.user.delete(&path, &json!({"gracePeriodSeconds": 0})).await;
     }
+
+    /// Annotates the object of that request. It may be deleted already.
+    async fn annotate(&self, info: &RequestInfo, key: &str, value: Option<&str>) {
+        let Some(path) = info.object() else { return };
+        let change = json!({"metadata": {"annotations": {key: value}}});
+        let _ = self.user.patch(&path, "merge", &change).await;
+    }
+}
+
+fn boxed(body: Body) -> UnsyncBoxBody<Bytes, BoxError> {
+    body.map_err(BoxError::from).boxed_unsync()
+}
+
+fn status(code: u16, reason: &str, message: &str) -> Value {
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "code": code,
+    })
+}
+
+/// An error response, which the server did not send.
+fn error(code: u16, reason: &str, message: &str) -> Result<ApiResponse, BoxError> {
+    let body = status(code, reason, message).to_string().into_bytes();
+    let response = Response::builder().status(code).header(CONTENT_TYPE, "application/json");
+    Ok(response.body(boxed(Body::from(body)))?)
 }

@@ -5,14 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use kube::Client;
-use ordereddeployment_controller::{Controller, DecisionLog, Error, Metrics, Options};
+use ordereddeployment_controller::{Controller, Error, Metrics, Options};
 use ordereddeployment_kubernetes::{Candidate, Clock, Fence, Names, Timing};
+use ordereddeployment_planner::{Decision, Snapshot};
+use ordereddeployment_sandbox as sandbox;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::injector::FaultInjector;
 use crate::log::RunEventKind;
+use crate::run::LogWriter;
 
 /// The time from the exit of an instance to its restart, as by a kubelet.
 const RESTART: Duration = Duration::from_secs(1);
@@ -22,14 +26,29 @@ const RESTART: Duration = Duration::from_secs(1);
 pub(crate) struct Setup {
     pub(crate) injector: FaultInjector,
     pub(crate) server: Client,
-    /// The clock of each instance.
-    pub(crate) clock: Arc<dyn Fn(u32) -> Clock + Send + Sync>,
+    pub(crate) clock: sandbox::Clock,
+    pub(crate) offsets: Offsets,
     pub(crate) seed: u64,
     /// Whether the instances elect a leader.
     pub(crate) elects: bool,
     pub(crate) frozen: Frozen,
-    pub(crate) decision_log: Arc<dyn Fn(u32) -> DecisionLog + Send + Sync>,
-    pub(crate) record: Arc<dyn Fn(RunEventKind) + Send + Sync>,
+    pub(crate) writer: LogWriter,
+}
+
+/// By how much the clocks of instances have jumped; 0: all instances.
+pub(crate) type Offsets = Arc<Mutex<Vec<(u32, SignedDuration)>>>;
+
+impl Setup {
+    /// The clock of an instance: the server's, and its jumps.
+    fn clock(&self, instance: u32) -> Clock {
+        let (clock, offsets) = (self.clock.clone(), Arc::clone(&self.offsets));
+        Clock::from_fn(move || {
+            let offsets = offsets.lock().unwrap_or_else(PoisonError::into_inner);
+            let own = offsets.iter().filter(|(of, _)| [0, instance].contains(of)).map(|(_, by)| *by);
+            let now = clock.now();
+            now.checked_add(own.fold(SignedDuration::ZERO, SignedDuration::saturating_add)).unwrap_or(now)
+        })
+    }
 }
 
 /// Until when each instance is frozen.
@@ -58,7 +77,7 @@ pub(crate) async fn supervise(setup: Setup, instance: u32) {
             work: Box::pin(run_once(setup.clone(), instance, restart)),
         };
         let (killed, mut kills) = mpsc::unbounded_channel();
-        (setup.record)(RunEventKind::InstanceStarted(instance));
+        setup.writer.event(RunEventKind::InstanceStarted(instance));
         let running = tokio::spawn(work);
         setup.injector.register(instance, running.abort_handle(), killed);
         let ended = running.await;
@@ -69,16 +88,16 @@ pub(crate) async fn supervise(setup: Setup, instance: u32) {
                     .downcast_ref::<String>()
                     .cloned()
                     .or_else(|| panic.downcast_ref::<&str>().map(|message| (*message).to_owned()));
-                (setup.record)(RunEventKind::InstancePanicked(instance, message.unwrap_or_default()));
+                setup.writer.event(RunEventKind::InstancePanicked(instance, message.unwrap_or_default()));
                 RESTART
             }
             Err(_) => {
-                (setup.record)(RunEventKind::InstanceKilled(instance));
+                setup.writer.event(RunEventKind::InstanceKilled(instance));
                 kills.try_recv().unwrap_or(RESTART)
             }
             Ok(outcome) => {
                 let message = outcome.err().map(|error| error.to_string());
-                (setup.record)(RunEventKind::InstanceExited(instance, message.unwrap_or_default()));
+                setup.writer.event(RunEventKind::InstanceExited(instance, message.unwrap_or_default()));
                 RESTART
             }
         };
@@ -90,9 +109,12 @@ pub(crate) async fn supervise(setup: Setup, instance: u32) {
 async fn run_once(setup: Setup, instance: u32, restart: u64) -> anyhow::Result<()> {
     let client = setup.injector.client(&setup.server, instance);
     let mut options = Options::new(Arc::new(Metrics::new()?));
-    options.clock = (setup.clock)(instance);
+    options.clock = setup.clock(instance);
     options.names = Names::seeded(setup.seed ^ (u64::from(instance) << 32) ^ (restart << 40));
-    options.decision_log = (setup.decision_log)(instance);
+    let writer = setup.writer.clone();
+    options.decision_log = Some(Arc::new(move |snapshot: &Snapshot, decision: &Decision| {
+        writer.decided(instance, snapshot, decision);
+    }));
     if !setup.elects {
         return Ok(Controller::run(client, options, std::future::pending()).await?);
     }
@@ -100,7 +122,7 @@ async fn run_once(setup: Setup, instance: u32, restart: u64) -> anyhow::Result<(
     let (leadership, is_leader) = watch::channel(false);
     options.leadership = Some((fence.clone(), is_leader));
     let name = format!("instance-{instance}-{restart}");
-    let (clock, health) = ((setup.clock)(instance), options.health.clone());
+    let (clock, health) = (setup.clock(instance), options.health.clone());
     let candidate = Candidate::new(&client, "default", &name, Timing::default(), fence, clock, health);
     let work = Controller::run(client, options, std::future::pending());
     Ok(candidate.run_while_leading(work, leadership).await.unwrap_or(Err(Error::LostLease))?)

@@ -87,20 +87,17 @@ pub const DELAYED: &str = " delayed";
 pub const NO_RESPONSE: &str = " no-response";
 
 /// The number of the instance with that user agent; none for other clients.
-#[must_use]
 pub fn instance(user_agent: &str) -> Option<u32> {
     user_agent.strip_prefix("instance-")?.split(' ').next()?.parse().ok()
 }
 
 impl Log {
     /// The first event of that kind.
-    #[must_use]
     pub fn event(&self, kind: &RunEventKind) -> Option<&RunEvent> {
         self.events.iter().find(|event| event.kind == *kind)
     }
 
     /// The log as text. Two runs of one case give the same lines.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<(usize, String)> = Vec::new();
         for (place, record) in self.requests.iter().enumerate() {

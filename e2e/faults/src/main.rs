@@ -1,7 +1,7 @@
 //! `cargo xtask faults`: plays the campaign and prints the violations.
 
-mod summary;
-
+use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,11 +11,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use faults::campaign::{CaseId, case_ids, interleaved};
-use faults::oracles::{Violation, check};
-use faults::shrink::shrink;
-use faults::{Case, run};
-use summary::Summary;
+use faults::{
+    Case, CaseId, Log, RunEventKind, Violation, case_ids, check, instance, interleaved, run, shrink,
+};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -188,7 +186,7 @@ impl Shared<'_> {
 }
 
 /// Plays a case again, and compares.
-fn differs(case: &Case, log: &faults::Log) -> Result<Option<Violation>> {
+fn differs(case: &Case, log: &Log) -> Result<Option<Violation>> {
     let (one, other) = (log.lines(), run(case)?.lines());
     let place = one.iter().zip(&other).position(|(one, other)| one != other);
     let place = place.or_else(|| (one.len() != other.len()).then_some(one.len().min(other.len())));
@@ -246,4 +244,72 @@ fn is_collected(line: &str) -> bool {
 /// A line short enough to be read.
 fn brief(line: &str) -> String {
     line.chars().take(400).collect()
+}
+
+/// The numbers of a campaign: sums over all runs.
+#[derive(Debug, Default)]
+struct Summary {
+    runs: BTreeMap<&'static str, usize>,
+    requests: usize,
+    decisions: usize,
+    deletions: usize,
+    creates: usize,
+    seconds: i64,
+    faults: BTreeMap<String, usize>,
+}
+
+impl Summary {
+    fn add(&mut self, id: CaseId, log: &Log) {
+        let kind = match id {
+            CaseId::NoFaults(_) => "without faults",
+            CaseId::Crash(..) => "one crash",
+            CaseId::TwoCrashes(..) => "two crashes",
+            CaseId::Combination(..) => "faults together",
+            CaseId::Deletion(..) => "deletions",
+            CaseId::Random(_) => "random faults",
+        };
+        *self.runs.entry(kind).or_default() += 1;
+        let own = || log.requests.iter().filter(|record| instance(&record.user_agent).is_some());
+        let of_pods = |verb: &str| {
+            own().filter(|record| record.verb == verb && record.plural == "pods" && record.code < 300).count()
+        };
+        self.requests += own().count();
+        self.decisions += log.decisions.len();
+        self.deletions += of_pods("delete");
+        self.creates += of_pods("create");
+        if let (Some(first), Some(last)) = (log.requests.first(), log.events.last()) {
+            self.seconds += last.at.duration_since(first.at).as_secs();
+        }
+        for event in &log.events {
+            if let RunEventKind::FaultInjected(fault) = &event.kind {
+                *self.faults.entry(kind_of(fault)).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// The kind of a fault: of a watch its effect, of a response its code, of an action its kind.
+fn kind_of(fault: &str) -> String {
+    let word = |text: &str| text.split([' ', '(', ',', '{']).next().unwrap_or_default().to_owned();
+    let detail =
+        ["effect: ", "code: ", "action: "].into_iter().find_map(|key| Some(word(fault.split_once(key)?.1)));
+    detail.map_or_else(|| word(fault), |detail| format!("{} {detail}", word(fault)))
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs: Vec<String> = self.runs.iter().map(|(kind, runs)| format!("{runs} {kind}")).collect();
+        writeln!(f, "{} runs: {}", self.runs.values().sum::<usize>(), runs.join(", "))?;
+        writeln!(
+            f,
+            "{} simulated hours, {} decisions, {} requests of controllers, {} pods created, {} deleted",
+            self.seconds / 3600,
+            self.decisions,
+            self.requests,
+            self.creates,
+            self.deletions
+        )?;
+        let faults: Vec<String> = self.faults.iter().map(|(kind, times)| format!("{kind} {times}")).collect();
+        write!(f, "injected faults: {}", faults.join(", "))
+    }
 }

@@ -10,6 +10,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::case::{Case, Fault, Millis, Moment, Span, WatchFault};
+pub(crate) use requests::response;
 
 /// The resources of watches.
 const WATCHED: &[&str] = &["", "pods", "pods", "pods", "ordereddeployments", "orderedreplicasets", "nodes"];

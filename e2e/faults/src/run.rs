@@ -5,23 +5,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use ordereddeployment_api::crds;
-use ordereddeployment_controller::DecisionLog;
-use ordereddeployment_kubernetes::Clock;
 use ordereddeployment_planner::{Decision, Snapshot};
 use ordereddeployment_sandbox::{self as sandbox, Collector, Commit, NodeSpec, Sandbox};
-use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 
 use crate::case::{Case, Fault, Forgery, Span, UserAction, WaitFor, WatchFault};
 use crate::injector::FaultInjector;
-use crate::instance::{Frozen, Setup, supervise};
+use crate::instance::{Frozen, Offsets, Setup, supervise};
 use crate::log::{DecisionRecord, Log, RunEvent, RunEventKind};
 use crate::user::{HOSTILE, User};
 
@@ -46,33 +44,16 @@ const CHECKING: Duration = Duration::from_secs(1);
 /// The time from then to the end, in which nothing may be written. It is longer than the resync period.
 const RESTING: Duration = Duration::from_secs(400);
 
-/// Why a case cannot be played.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The runtime does not start.
-    #[error("cannot start a runtime: {0}")]
-    Runtime(#[source] std::io::Error),
-    /// The sandbox does not start.
-    #[error(transparent)]
-    Sandbox(#[from] sandbox::Error),
-    /// The server refuses the CRDs.
-    #[error("cannot create the CRDs: {0}")]
-    Define(#[source] kube::Error),
-}
-
 /// Plays a case to its end. Each run has a new thread, so that all runs start with the same state of the
 /// thread.
-///
-/// # Errors
-/// If the case cannot be played. Errors of the controller are in the log.
-pub fn run(case: &Case) -> Result<Log, Error> {
+/// Errors of the controller are in the log.
+pub fn run(case: &Case) -> Result<Log> {
     let alone = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         let lines = Arc::new(AtomicUsize::new(0));
         let counter = tracing_subscriber::registry().with(Lines(Arc::clone(&lines)));
         let _counted = tracing::subscriber::set_default(counter);
-        let log = runtime.map_err(Error::Runtime)?.block_on(play(case))?;
+        let log = runtime?.block_on(play(case))?;
         Ok(Log { lines: lines.load(Ordering::Relaxed), ..log })
     };
     let done = std::thread::scope(|scope| scope.spawn(alone).join());
@@ -92,15 +73,15 @@ extern "C" fn getrandom(buffer: *mut u8, length: usize, _flags: u32) -> isize {
 
 /// Writes the log of a run.
 #[derive(Clone)]
-struct LogWriter {
+pub(crate) struct LogWriter {
     log: Arc<Mutex<Log>>,
     /// The number of pods of all decisions so far.
     weight: Arc<AtomicUsize>,
-    sandbox: Arc<Sandbox>,
+    pub(crate) sandbox: Arc<Sandbox>,
 }
 
 impl LogWriter {
-    fn event(&self, kind: RunEventKind) {
+    pub(crate) fn event(&self, kind: RunEventKind) {
         let (at, requests) = (self.sandbox.now(), self.sandbox.answered());
         self.write(|log| log.events.push(RunEvent { at, requests, kind }));
     }
@@ -109,28 +90,17 @@ impl LogWriter {
         entry(&mut self.log.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Records the decisions of that instance.
-    fn decision_log(&self, instance: u32) -> DecisionLog {
-        let writer = self.clone();
-        Some(Arc::new(move |snapshot: &Snapshot, decision: &Decision| {
-            let before = writer.weight.fetch_add(snapshot.pods.len(), Ordering::Relaxed);
+    /// Records a decision of that instance.
+    pub(crate) fn decided(&self, instance: u32, snapshot: &Snapshot, decision: &Decision) {
+        let before = self.weight.fetch_add(snapshot.pods.len(), Ordering::Relaxed);
+        let (at, requests) = (self.sandbox.now(), self.sandbox.answered());
+        let (snapshot, decision) = (snapshot.clone(), decision.clone());
+        self.write(|log| {
             // The panic of the controller is in the log.
-            assert!(before <= MAX_PODS, "the controller makes decisions in an endless loop");
-            let decided = DecisionRecord {
-                at: writer.sandbox.now(),
-                requests: writer.sandbox.answered(),
-                instance,
-                snapshot: snapshot.clone(),
-                decision: decision.clone(),
-            };
-            writer.write(|log| {
-                assert!(
-                    log.decisions.len() < MAX_DECISIONS,
-                    "the controller makes decisions in an endless loop"
-                );
-                log.decisions.push(decided);
-            });
-        }))
+            let is_endless = before > MAX_PODS || log.decisions.len() >= MAX_DECISIONS;
+            assert!(!is_endless, "the controller makes decisions in an endless loop");
+            log.decisions.push(DecisionRecord { at, requests, instance, snapshot, decision });
+        });
     }
 }
 
@@ -144,7 +114,7 @@ impl<S: tracing::Subscriber> Layer<S> for Lines {
     }
 }
 
-async fn play(case: &Case) -> Result<Log, Error> {
+async fn play(case: &Case) -> Result<Log> {
     let start = Instant::now();
     let ticking = sandbox::Clock::simulated(BASE.parse().unwrap_or(Timestamp::UNIX_EPOCH));
     let pools = case.cluster.pools.iter().enumerate();
@@ -161,45 +131,22 @@ async fn play(case: &Case) -> Result<Log, Error> {
     create_crds(&sandbox.connect("setup")?).await?;
     let writer = LogWriter { log: Arc::default(), weight: Arc::default(), sandbox: Arc::clone(&sandbox) };
     let user = User::new(&sandbox, ticking.clone())?;
-    let (reports, mut injected) = mpsc::unbounded_channel();
-    let injector = FaultInjector::new(case, start, &sandbox, user.clone(), reports);
-    let frozen = Frozen::default();
-
-    let reporter = {
-        let writer = writer.clone();
-        tokio::spawn(async move {
-            while let Some(what) = injected.recv().await {
-                writer.event(RunEventKind::FaultInjected(what));
-            }
-        })
-    };
-    let offsets = Offsets::default();
+    let injector = FaultInjector::new(case, start, user.clone(), writer.clone());
     let setup = Setup {
         injector: injector.clone(),
         server: sandbox.connect("controller")?,
-        clock: {
-            let offsets = offsets.clone();
-            Arc::new(move |instance| jumping(instance, ticking.clone(), offsets.clone()))
-        },
+        clock: ticking,
+        offsets: Offsets::default(),
         seed: case.seed,
         elects: case.cluster.instances > 1,
-        frozen: frozen.clone(),
-        decision_log: {
-            let writer = writer.clone();
-            Arc::new(move |instance| writer.decision_log(instance))
-        },
-        record: {
-            let writer = writer.clone();
-            Arc::new(move |kind| writer.event(kind))
-        },
+        frozen: Frozen::default(),
+        writer: writer.clone(),
     };
-    let mut tasks = vec![reporter.abort_handle()];
+    let mut tasks = Vec::new();
     for instance in 1..=case.cluster.instances.max(1) {
         tasks.push(tokio::spawn(supervise(setup.clone(), instance)).abort_handle());
     }
-    let timed =
-        TimedFaults { start, writer: writer.clone(), user: user.clone(), frozen, offsets: offsets.clone() };
-    let faults = tokio::spawn(timed.inject(case.faults.clone())).abort_handle();
+    let faults = tokio::spawn(inject(case.faults.clone(), setup.clone(), user.clone(), start)).abort_handle();
     let whole = async {
         for (place, step) in case.steps.iter().enumerate() {
             let in_time = user.wait(&step.wait_for).await;
@@ -212,10 +159,10 @@ async fn play(case: &Case) -> Result<Log, Error> {
         sandbox.set_collector(Collector::default());
         // Also the clocks are corrected: with a clock that is hours behind, pods do not become available for
         // hours.
-        offsets.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        setup.offsets.lock().unwrap_or_else(PoisonError::into_inner).clear();
         writer.event(RunEventKind::FaultsEnded);
         sleep(SETTLED).await;
-        if takes_minutes(case) || !user.wait(&WaitFor::Complete(0)).await {
+        if takes_minutes(case) || !user.has_happened(&WaitFor::Complete).await {
             sleep((SETTLING + ahead(case)).saturating_sub(SETTLED)).await;
         }
         sleep(REPORTING).await;
@@ -268,25 +215,12 @@ fn ahead(case: &Case) -> Duration {
     Duration::from_millis(jumps.sum())
 }
 
-async fn create_crds(client: &Client) -> Result<(), Error> {
+async fn create_crds(client: &Client) -> Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for crd in crds() {
-        api.create(&PostParams::default(), &crd).await.map_err(Error::Define)?;
+        api.create(&PostParams::default(), &crd).await?;
     }
     Ok(())
-}
-
-/// By how much the clocks of instances have jumped; 0: all instances.
-type Offsets = Arc<Mutex<Vec<(u32, SignedDuration)>>>;
-
-/// The clock of an instance: the server's, and its jumps.
-fn jumping(instance: u32, ticking: sandbox::Clock, offsets: Offsets) -> Clock {
-    Clock::from_fn(move || {
-        let offsets = offsets.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = offsets.iter().filter(|(of, _)| [0, instance].contains(of)).map(|(_, by)| *by);
-        let now = ticking.now();
-        now.checked_add(own.fold(SignedDuration::ZERO, SignedDuration::saturating_add)).unwrap_or(now)
-    })
 }
 
 /// When the last timed fault ends, at the earliest now.
@@ -297,50 +231,35 @@ fn end_of_faults(case: &Case, start: Instant) -> Instant {
 }
 
 /// Injects the timed faults.
-struct TimedFaults {
-    start: Instant,
-    writer: LogWriter,
-    user: User,
-    frozen: Frozen,
-    offsets: Offsets,
-}
-
-impl TimedFaults {
-    async fn inject(self, mut faults: Vec<Fault>) {
-        let undos = faults.iter().filter_map(|fault| match fault {
-            Fault::Action { at, undo: Some((after, action)), .. } => {
-                Some(Fault::Action { at: at.saturating_add(*after), action: action.clone(), undo: None })
+async fn inject(mut faults: Vec<Fault>, setup: Setup, user: User, start: Instant) {
+    let undos = faults.iter().filter_map(|fault| match fault {
+        Fault::Action { at, undo: Some((after, action)), .. } => {
+            Some(Fault::Action { at: at.saturating_add(*after), action: action.clone(), undo: None })
+        }
+        _ => None,
+    });
+    let undos: Vec<Fault> = undos.collect();
+    faults.extend(undos);
+    faults.sort_by_key(|fault| fault.span().map(|span| span.start));
+    for fault in faults {
+        let Some(span) = fault.span() else { continue };
+        sleep_until(start + Duration::from_millis(span.start)).await;
+        setup.writer.event(RunEventKind::FaultInjected(format!("{fault:?}")));
+        match fault {
+            Fault::Freeze { instance, span } => {
+                setup.frozen.freeze(instance, start + Duration::from_millis(span.end()));
             }
-            _ => None,
-        });
-        let undos: Vec<Fault> = undos.collect();
-        faults.extend(undos);
-        faults.sort_by_key(|fault| fault.span().map(|span| span.start));
-        for fault in faults {
-            let Some(span) = fault.span() else { continue };
-            sleep_until(self.start + Duration::from_millis(span.start)).await;
-            self.writer.event(RunEventKind::FaultInjected(format!("{fault:?}")));
-            match fault {
-                Fault::Freeze { instance, span } => {
-                    self.frozen.freeze(instance, self.start + Duration::from_millis(span.end()));
-                }
-                Fault::ClockJump { instance, by, .. } => {
-                    let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
-                    offsets.push((instance, SignedDuration::from_millis(by)));
-                }
-                Fault::Compaction { .. } => self.writer.sandbox.compact(u64::MAX),
-                Fault::Action { action, .. } => {
-                    // The server may refuse the action.
-                    let _ = self.user.perform(&action).await;
-                }
-                // The fault injector injects these.
-                Fault::Crash { .. }
-                | Fault::Request { .. }
-                | Fault::Latency { .. }
-                | Fault::ActionBefore { .. }
-                | Fault::Watch { .. }
-                | Fault::Partition { .. } => {}
+            Fault::ClockJump { instance, by, .. } => {
+                let mut offsets = setup.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+                offsets.push((instance, SignedDuration::from_millis(by)));
             }
+            Fault::Compaction { .. } => setup.writer.sandbox.compact(u64::MAX),
+            Fault::Action { action, .. } => {
+                // The server may refuse the action.
+                let _ = user.perform(&action).await;
+            }
+            // The fault injector injects the others.
+            _ => {}
         }
     }
 }

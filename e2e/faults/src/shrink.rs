@@ -1,10 +1,9 @@
 //! Shrinks a case to the shortest one with the same violation.
 
 use crate::Case;
-use crate::case::{Fault, Span, WatchFault};
+use crate::case::Fault;
 
 /// Removes faults and steps and makes the others smaller, as long as `fails` returns true.
-#[must_use]
 pub fn shrink(case: &Case, fails: impl Fn(&Case) -> bool) -> Case {
     let mut best = case.clone();
     while let Some(smaller) = smaller(&best).into_iter().find(|smaller| fails(smaller)) {
@@ -40,44 +39,19 @@ fn smaller(case: &Case) -> Vec<Case> {
     all
 }
 
+/// What is halved in a fault, and its least value.
+const HALVED: [(&str, u64); 5] =
+    [("times", 1), ("skip", 0), ("restart_after", 1000), ("span/duration", 1000), ("effect/Delay", 100)];
+
 /// Smaller variants of a fault.
 fn less(fault: &Fault) -> Vec<Fault> {
-    let half = |span: Span| (span.duration > 1000).then_some(Span { duration: span.duration / 2, ..span });
-    match fault.clone() {
-        Fault::Request { matcher, skip, times, effect } => {
-            let mut less = Vec::new();
-            if times > 1 {
-                less.push(Fault::Request {
-                    matcher: matcher.clone(),
-                    skip,
-                    times: times / 2,
-                    effect: effect.clone(),
-                });
-            }
-            if skip > 0 {
-                less.push(Fault::Request { matcher, skip: skip / 2, times, effect });
-            }
-            less
-        }
-        Fault::Crash { write, moment, restart_after } if restart_after > 1000 => {
-            vec![Fault::Crash { write, moment, restart_after: 1000 }]
-        }
-        Fault::Watch { plural, span, effect } => {
-            let mut less = Vec::new();
-            less.extend(half(span).map(|span| Fault::Watch { plural: plural.clone(), span, effect }));
-            if let WatchFault::Delay(millis) = effect
-                && millis > 100
-            {
-                less.push(Fault::Watch { plural, span, effect: WatchFault::Delay(millis / 2) });
-            }
-            less
-        }
-        Fault::Partition { instance, span } => {
-            half(span).map(|span| Fault::Partition { instance, span }).into_iter().collect()
-        }
-        Fault::Freeze { instance, span } => {
-            half(span).map(|span| Fault::Freeze { instance, span }).into_iter().collect()
-        }
-        _ => Vec::new(),
-    }
+    let less = HALVED.iter().filter_map(|(field, least)| {
+        let mut smaller = serde_json::to_value(fault).ok()?;
+        let (kind, _) = smaller.as_object()?.iter().next()?;
+        let number = smaller.pointer_mut(&format!("/{kind}/{field}"))?;
+        let whole = number.as_u64().filter(|whole| whole > least)?;
+        *number = (whole / 2).max(*least).into();
+        serde_json::from_value(smaller).ok()
+    });
+    less.collect()
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 use anyhow::Result;
 use http::Request;
 use kube::Client;
+use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::{annotation, condition, label};
-use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
-use ordereddeployment_sandbox::{self as sandbox, Clock, Collector, Sandbox};
+use ordereddeployment_oracle::is_true;
+use ordereddeployment_sandbox::{Clock, Collector, Sandbox};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -26,6 +27,8 @@ pub(crate) const HOSTILE: &str = "hostile";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 /// The taint of a node whose kubelet does not report.
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+/// How long a step waits for its condition, which faults may prevent.
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 /// How often a condition is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -40,7 +43,7 @@ fn code(error: &anyhow::Error) -> Option<u16> {
 /// A user. The faults do not affect its client.
 #[derive(Clone)]
 pub(crate) struct User {
-    pub(crate) client: Client,
+    client: Client,
     clock: Clock,
     sandbox: Arc<Sandbox>,
     /// The ids of the observed holds, each once, the latest last.
@@ -48,7 +51,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    pub(crate) fn new(sandbox: &Arc<Sandbox>, clock: Clock) -> Result<Self, sandbox::Error> {
+    pub(crate) fn new(sandbox: &Arc<Sandbox>, clock: Clock) -> Result<Self> {
         let client = sandbox.connect("user")?;
         Ok(Self { client, clock, sandbox: Arc::clone(sandbox), holds: Arc::default() })
     }
@@ -58,16 +61,16 @@ impl User {
         Ok(self.client.request::<Value>(request.body(bytes)?).await?)
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Result<Value> {
+    async fn get(&self, path: &str) -> Result<Value> {
         self.call(Request::get(path), None).await
     }
 
-    async fn patch(&self, path: &str, kind: &str, change: &Value) -> Result<()> {
+    pub(crate) async fn patch(&self, path: &str, kind: &str, change: &Value) -> Result<()> {
         let request = Request::patch(path).header("content-type", format!("application/{kind}-patch+json"));
         self.call(request, Some(change)).await.map(drop)
     }
 
-    async fn delete(&self, path: &str, options: &Value) -> Result<()> {
+    pub(crate) async fn delete(&self, path: &str, options: &Value) -> Result<()> {
         let request = Request::delete(path).header("content-type", "application/json");
         self.call(request, Some(options)).await.map(drop)
     }
@@ -85,19 +88,11 @@ impl User {
 
     /// Waits for that. Returns whether it happened within the time limit.
     pub(crate) async fn wait(&self, wait_for: &WaitFor) -> bool {
-        let limit = match wait_for {
-            WaitFor::After(millis) => {
-                sleep(Duration::from_millis(*millis)).await;
-                return true;
-            }
-            WaitFor::Complete(millis)
-            | WaitFor::Held(millis)
-            | WaitFor::UpdatedPods(_, millis)
-            | WaitFor::ConditionReason(_, _, millis)
-            | WaitFor::NotFound(_, millis)
-            | WaitFor::FieldEquals(_, _, _, millis) => *millis,
-        };
-        let deadline = Instant::now() + Duration::from_millis(limit);
+        if let WaitFor::After(millis) = wait_for {
+            sleep(Duration::from_millis(*millis)).await;
+            return true;
+        }
+        let deadline = Instant::now() + TIME_LIMIT;
         loop {
             if self.has_happened(wait_for).await {
                 return true;
@@ -109,21 +104,21 @@ impl User {
         }
     }
 
-    async fn has_happened(&self, wait_for: &WaitFor) -> bool {
+    pub(crate) async fn has_happened(&self, wait_for: &WaitFor) -> bool {
         match wait_for {
             WaitFor::After(_) => true,
-            WaitFor::Complete(_) => self.deployment().await.is_some_and(|found| is_complete(&found)),
-            WaitFor::Held(_) => self.deployment().await.is_some_and(|found| is_held(&found)),
-            WaitFor::UpdatedPods(count, _) => self.deployment().await.is_some_and(|found| {
+            WaitFor::Complete => self.deployment().await.is_some_and(|found| is_complete(&found)),
+            WaitFor::Held => self.deployment().await.is_some_and(|found| is_held(&found)),
+            WaitFor::UpdatedPods(count) => self.deployment().await.is_some_and(|found| {
                 let updated = found.status.as_ref().and_then(|status| status.updated_replicas);
                 is_observed(&found) && usize::try_from(updated.unwrap_or_default()).unwrap_or(0) >= *count
             }),
-            WaitFor::ConditionReason(kind, reason, _) => self.deployment().await.is_some_and(|found| {
+            WaitFor::ConditionReason(kind, reason) => self.deployment().await.is_some_and(|found| {
                 let condition = found.status.as_ref().and_then(|status| status.condition(kind));
                 is_observed(&found) && condition.is_some_and(|condition| condition.reason == *reason)
             }),
-            WaitFor::NotFound(path, _) => self.get(path).await.is_err_and(|error| code(&error) == Some(404)),
-            WaitFor::FieldEquals(path, pointer, value, _) => {
+            WaitFor::NotFound(path) => self.get(path).await.is_err_and(|error| code(&error) == Some(404)),
+            WaitFor::FieldEquals(path, pointer, value) => {
                 self.get(path).await.is_ok_and(|found| found.pointer(pointer) == Some(value))
             }
         }
@@ -131,16 +126,7 @@ impl User {
 
     /// Performs that action.
     pub(crate) async fn perform(&self, action: &UserAction) -> Result<()> {
-        match action {
-            UserAction::NoAction => Ok(()),
-            UserAction::Forge(forgery) => self.forge(*forgery).await,
-            UserAction::ForgeStatus(fields) => {
-                self.patch(&format!("{DEPLOYMENT}/status"), "merge", &json!({"status": fields})).await
-            }
-            UserAction::Create(object) => self.create(object).await,
-            UserAction::PatchSpec(change) => self.patch(DEPLOYMENT, "merge", &json!({"spec": change})).await,
-            UserAction::Patch(path, change) => self.patch(path, "merge", change).await,
-            UserAction::Delete(path, options) => self.delete(path, options).await,
+        let pod = match action {
             UserAction::AnnotatePod(selector, ..)
             | UserAction::DeletePod(selector)
             | UserAction::ForceDeletePod(selector)
@@ -148,9 +134,36 @@ impl User {
             | UserAction::FailPod(selector)
             | UserAction::PatchPod(selector, _)
             | UserAction::ReplacePod(selector, _) => match self.select(*selector).await {
-                Some(pod) => self.perform_on(&pod, action).await,
-                None => Ok(()),
+                Some(pod) => pod,
+                None => return Ok(()),
             },
+            _ => Value::Null,
+        };
+        let of_pod = path_of(&pod);
+        match action {
+            UserAction::NoAction => Ok(()),
+            UserAction::Forge(forgery) => self.forge(*forgery).await,
+            UserAction::ForgeStatus(fields) => self.patch_status(fields).await,
+            UserAction::Create(object) => self.create(object).await,
+            UserAction::PatchSpec(change) => self.patch(DEPLOYMENT, "merge", &json!({"spec": change})).await,
+            UserAction::Patch(path, change) => self.patch(path, "merge", change).await,
+            UserAction::Delete(path, options) => self.delete(path, options).await,
+            UserAction::AnnotatePod(_, key, value) => {
+                let annotations = json!({"metadata": {"annotations": {key.as_str(): value}}});
+                self.patch(&of_pod, "merge", &annotations).await
+            }
+            UserAction::DeletePod(_) => self.delete(&of_pod, &json!({})).await,
+            UserAction::ForceDeletePod(_) => self.delete(&of_pod, &json!({"gracePeriodSeconds": 0})).await,
+            UserAction::SetReady(_, ready) => {
+                let status = if *ready { "True" } else { "False" };
+                self.set_status(&of_pod, json!({"conditions": [{"type": "Ready", "status": status}]})).await
+            }
+            UserAction::FailPod(_) => {
+                let conditions = json!([{"type": "Ready", "status": "False"}]);
+                self.set_status(&of_pod, json!({"phase": "Failed", "conditions": conditions})).await
+            }
+            UserAction::PatchPod(_, change) => self.patch(&of_pod, "merge", change).await,
+            UserAction::ReplacePod(_, owned) => self.replace(&pod, *owned).await,
             UserAction::RemoveFinalizers => self.remove_finalizers().await,
             UserAction::DeleteNode(name) => {
                 self.delete(&format!("/api/v1/nodes/{name}"), &json!({})).await?;
@@ -168,30 +181,6 @@ impl User {
                 self.set_garbage_collector(*pace, *lag, *frozen);
                 Ok(())
             }
-        }
-    }
-
-    /// Performs an action on that pod.
-    async fn perform_on(&self, pod: &Value, action: &UserAction) -> Result<()> {
-        let path = path_of(pod);
-        match action {
-            UserAction::AnnotatePod(_, key, value) => {
-                let annotations = json!({"metadata": {"annotations": {key.as_str(): value}}});
-                self.patch(&path, "merge", &annotations).await
-            }
-            UserAction::DeletePod(_) => self.delete(&path, &json!({})).await,
-            UserAction::ForceDeletePod(_) => self.delete(&path, &json!({"gracePeriodSeconds": 0})).await,
-            UserAction::SetReady(_, ready) => {
-                let status = if *ready { "True" } else { "False" };
-                self.set_status(&path, json!({"conditions": [{"type": "Ready", "status": status}]})).await
-            }
-            UserAction::FailPod(_) => {
-                let conditions = json!([{"type": "Ready", "status": "False"}]);
-                self.set_status(&path, json!({"phase": "Failed", "conditions": conditions})).await
-            }
-            UserAction::PatchPod(_, change) => self.patch(&path, "merge", change).await,
-            UserAction::ReplacePod(_, owned) => self.replace(pod, *owned).await,
-            _ => Ok(()),
         }
     }
 
@@ -279,16 +268,18 @@ impl User {
             }
         };
         let Some(id) = id else { return Ok(()) };
-        let path = format!("{DEPLOYMENT}/status");
-        self.patch(&path, "merge", &json!({"status": {"resumeRequested": id}})).await
+        self.patch_status(&json!({"resumeRequested": id})).await
+    }
+
+    async fn patch_status(&self, fields: &Value) -> Result<()> {
+        self.patch(&format!("{DEPLOYMENT}/status"), "merge", &json!({"status": fields})).await
     }
 
     /// Writes the current revision to that field of the status.
     async fn request(&self, field: &str) -> Result<()> {
         let status = self.deployment().await.and_then(|found| found.status).unwrap_or_default();
         let Some(rollout) = status.rollout else { return Ok(()) };
-        let patch = json!({"status": {field: rollout.revision}});
-        self.patch(&format!("{DEPLOYMENT}/status"), "merge", &patch).await
+        self.patch_status(&json!({field: rollout.revision})).await
     }
 
     async fn remove_finalizers(&self) -> Result<()> {
@@ -442,9 +433,8 @@ fn is_observed(deployment: &OrderedDeployment) -> bool {
 
 /// Whether the object is complete, as of the current generation.
 pub(crate) fn is_complete(deployment: &OrderedDeployment) -> bool {
-    let Some(status) = &deployment.status else { return false };
     is_observed(deployment)
-        && status.condition(condition::COMPLETE).is_some_and(|found| found.status == ConditionStatus::True)
+        && deployment.status.as_ref().is_some_and(|status| is_true(status, condition::COMPLETE))
 }
 
 /// Whether the rollout is held, and no resume is requested.

@@ -11,27 +11,16 @@ const EARLY: i64 = 600;
 /// The longest back-off of a replacement, in seconds.
 const MAX_BACKOFF: i64 = 300;
 
-fn created(act: &Act) -> i64 {
-    count(act.creates.iter().map(|create| create.count).sum())
-}
-
 /// An act creates no more pods than the ceiling allows.
 pub(crate) fn ceiling(view: &View<'_>, act: &Act) -> Messages {
-    above_ceiling(view, created(act))
+    above_ceiling(view, count(act.creates.iter().map(|create| create.count).sum()))
 }
 
 /// Creating that many pods leaves no more active pods than D and the surge, and none where D is 0.
-#[must_use]
 pub fn above_ceiling(view: &View<'_>, created: i64) -> Messages {
-    let mut messages = Messages::new();
-    if created == 0 {
-        return messages;
-    }
     let after = view.present() + created;
-    if after > view.ceiling {
-        messages.push(format!("{after} active pods, {} are allowed", view.ceiling));
-    }
-    messages
+    let is_above = created > 0 && after > view.ceiling;
+    is_above.then(|| format!("{after} active pods, {} are allowed", view.ceiling)).into_iter().collect()
 }
 
 /// No pod is made of a revision that another template stopped before it served, except of the first release.

@@ -20,7 +20,6 @@ fn places(view: &View<'_>, act: &Act, purpose: Purpose) -> Vec<usize> {
 
 /// The deletions of a rollout follow the order of the old pods. With `WhenBlocked`, unavailable pods may go
 /// before available ones.
-#[must_use]
 pub fn rollout_order(view: &View<'_>, act: &Act) -> Messages {
     let mut messages = Messages::new();
     let inactive =
@@ -91,14 +90,12 @@ pub(crate) fn scaled(view: &View<'_>, act: &Act) -> Messages {
 }
 
 /// The controller deletes no pods of a set that is being deleted: the garbage collector does.
-#[must_use]
 pub fn collected(view: &View<'_>, act: &Act) -> Messages {
     let places = act.deletes.iter().flat_map(|group| &group.targets).filter_map(|one| view.place(one.uid()));
     let wrong = places.map(|place| &view.pods[place]).find(|active| view.is_collected(active));
-    wrong
-        .map(|active| format!("{} is deleted while its set is being deleted", active.pod.name))
-        .into_iter()
-        .collect()
+    let message =
+        |active: &ActivePod<'_>| format!("{} is deleted while its set is being deleted", active.pod.name);
+    wrong.map(message).into_iter().collect()
 }
 
 /// A group is deleted in parallel: at most 16 pods of one priority.

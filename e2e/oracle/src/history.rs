@@ -9,11 +9,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use ordereddeployment_api::names::{ALL_POINTS, condition, reason};
 use ordereddeployment_api::{
-    ConditionStatus, DeclaredPausePoint, OrderedDeploymentStatus, PausePoint, template_hash,
+    Condition, ConditionStatus, DeclaredPausePoint, OrderedDeploymentStatus, PausePoint, template_hash,
 };
 use ordereddeployment_planner::{Act, Decision, Point, Purpose, Set, Snapshot, to_compare};
 
-use crate::view::{ActivePod, View, count, current_set};
+use crate::deletes::targets;
+use crate::view::{ActivePod, View, count, current_set, is_true};
 use crate::{Messages, Violation};
 
 /// What is known of a rollout from outside.
@@ -24,7 +25,7 @@ pub struct History {
     template: String,
     /// The template of the last abort.
     aborted: String,
-    is_rollout: bool,
+    pub(crate) is_rollout: bool,
     /// At the last look, no old pod was left and no point ahead: the rollout ends when the status says so.
     is_ending: bool,
     aborts: bool,
@@ -144,6 +145,11 @@ fn has_set(snapshot: &Snapshot, uid: &str) -> bool {
     snapshot.sets.iter().any(|set| !set.terminating && *set.uid == *uid)
 }
 
+fn rename<T>(map: &mut BTreeMap<String, T>, new: impl Fn(&str) -> Option<String>) {
+    let old = std::mem::take(map).into_iter();
+    *map = old.filter_map(|(name, value)| Some((new(&name)?, value))).collect();
+}
+
 /// The first part of an id.
 fn name_of(id: &str) -> &str {
     id.rsplit_once('@').map_or(id, |(name, _)| name)
@@ -151,7 +157,6 @@ fn name_of(id: &str) -> &str {
 
 impl History {
     /// The history of an object of so many replicas whose first template has served.
-    #[must_use]
     pub fn served(set: &Set, replicas: i32) -> Self {
         let template = key_of(set);
         let served = vec![(template.clone(), set.uid.to_string())];
@@ -176,18 +181,23 @@ impl History {
         let points = std::mem::take(&mut self.points).into_iter();
         self.points =
             points.filter_map(|((name, time), number)| Some(((new(&name)?, time), number))).collect();
-        let times = std::mem::take(&mut self.times).into_iter();
-        self.times = times.filter_map(|(name, time)| Some((new(&name)?, time))).collect();
-        let durations = std::mem::take(&mut self.durations).into_iter();
-        self.durations = durations.filter_map(|(name, time)| Some((new(&name)?, time))).collect();
-        let present = std::mem::take(&mut self.present).into_iter();
-        self.present = present.filter_map(|(name, what)| Some((new(&name)?, what))).collect();
-        let asked = std::mem::take(&mut self.asked).into_iter();
-        self.asked = asked.filter_map(|(pod, group)| Some((new(&pod)?, group))).collect();
+        rename(&mut self.times, &new);
+        rename(&mut self.durations, &new);
+        rename(&mut self.present, &new);
+        rename(&mut self.asked, &new);
         if let Some(held) = &mut self.hold {
             held.point.0 = new(&held.point.0).unwrap_or_default();
             held.id = new(&held.id).unwrap_or_default();
         }
+    }
+
+    /// The point of that name that was seen last.
+    fn key(&self, name: &str) -> Key {
+        (name.to_owned(), self.times.get(name).copied().unwrap_or(1))
+    }
+
+    fn is_ahead(&self, point: &Key) -> bool {
+        self.points.get(point).is_some_and(Option::is_some)
     }
 
     /// Looks at what a decision is made on.
@@ -259,9 +269,7 @@ impl History {
                 || current_set(&view).is_none()
                 || view.has_invalid_points;
             if stands && self.paused.is_none() && holds {
-                let is_ahead =
-                    |held: &Held| self.points.get(&held.point).is_some_and(|number| is_ahead(*number));
-                let held = self.hold.as_ref().is_some_and(is_ahead);
+                let held = self.hold.as_ref().is_some_and(|held| self.is_ahead(&held.point));
                 let limit = lowest.filter(|_| held).unwrap_or(view.updated());
                 // A share of the pods that are there.
                 let there = if held { 0 } else { count(view.pods.len()) };
@@ -297,7 +305,7 @@ impl History {
             return false;
         }
         let is_ahead = self.paused.is_some()
-            || self.points.iter().any(|(key, number)| is_ahead(*number) && !is_group(view, &key.0, *number))
+            || self.points.iter().any(|(key, number)| number.is_some() && !is_group(view, &key.0, *number))
             || !self.limits(view).is_empty();
         let is_at_zero = view.desired == 0 || view.pods.is_empty();
         let is_suspended = (self.is_rollout || self.aborts) && is_at_zero && is_ahead;
@@ -399,9 +407,7 @@ impl History {
                 // Nothing is taken away by a mistake.
                 _ if view.has_invalid_points => false,
                 _ => {
-                    let time = self.times.get(*name).copied().unwrap_or(1);
-                    let is_ahead =
-                        self.points.get(&((*name).clone(), time)).is_some_and(|number| is_ahead(*number));
+                    let is_ahead = self.is_ahead(&self.key(name));
                     let now = declared.get(first_of(name)).copied();
                     now.is_none() || (is_ahead || name.contains('.')) && !is_same(name, **what, now)
                 }
@@ -430,14 +436,12 @@ impl History {
             if let Ok(duration) = duration {
                 self.durations.insert(active.pod.name.clone(), duration.map(in_seconds));
             }
-            let side = *side;
-            let side = if side == PausePoint::After { Side::After } else { Side::Before };
+            let side = if *side == PausePoint::After { Side::After } else { Side::Before };
             let behind = count(old.len() - at - usize::from(side == Side::After));
             let number = Number::Counted { limit: (there - behind).max(0), replicas: there, side };
             self.first_seen(&active.pod.name, What::Mark, (behind > 0).then_some(number));
-            let time = self.times.get(&active.pod.name).copied().unwrap_or(1);
-            let known = self.points.get_mut(&(active.pod.name.clone(), time));
-            if let Some(Some(Number::Counted { side: known, .. })) = known {
+            let key = self.key(&active.pod.name);
+            if let Some(Some(Number::Counted { side: known, .. })) = self.points.get_mut(&key) {
                 // An edit counts at once.
                 *known = side;
             }
@@ -469,7 +473,7 @@ impl History {
                 let side = if is_grouped && at.is_some() && !is_all { Side::Group } else { Side::Place };
                 let at = at.filter(|at| !has_served || view.has_served(old[*at]));
                 let share = number_of(view, point, &old, at.unwrap_or(old.len()));
-                let key = (name.clone(), self.times.get(&name).copied().unwrap_or(1));
+                let key = self.key(&name);
                 let is_idle = self.idle.contains(&key);
                 let is_none = at.is_none() && (is_idle || (view.desired > 0 && share >= view.desired));
                 let number = Number::Counted { limit: share, replicas: view.desired, side };
@@ -510,8 +514,7 @@ impl History {
     /// Whether a place of that declared point was seen in this rollout.
     fn has_counted(&self, name: &str) -> bool {
         self.present.iter().any(|(known, what)| {
-            let time = self.times.get(known).copied().unwrap_or(1);
-            let is_passed = self.points.get(&(known.clone(), time)).is_some_and(|number| !is_ahead(*number));
+            let is_passed = self.points.get(&self.key(known)) == Some(&None);
             first_of(known) == name && (matches!(what, What::Place | What::Group) || is_passed)
         })
     }
@@ -548,19 +551,19 @@ impl History {
             self.points.clear();
             return;
         }
-        let stalled = status.condition(condition::STALLED).filter(|one| one.status == ConditionStatus::True);
         if let Some(held) = self.hold.as_ref().filter(|held| held.id == requested) {
             self.points.insert(held.point.clone(), None);
             return;
         }
-        let stands = [reason::BLOCKED, reason::WAITS_AT_PAUSE_POINT];
+        let stands = |one: &Condition| {
+            one.status == ConditionStatus::True
+                && [reason::BLOCKED, reason::WAITS_AT_PAUSE_POINT].contains(&one.reason.as_str())
+        };
         let is_blocked = status.blocked.as_ref().is_some_and(|blocked| blocked.id == requested)
-            && stalled.is_some_and(|one| stands.contains(&one.reason.as_str()));
+            && status.condition(condition::STALLED).is_some_and(stands);
         let is_held = status.hold.as_ref().is_some_and(|hold| hold.id == requested);
         if is_held || is_blocked {
-            let name = name_of(requested);
-            let time = self.times.get(name).copied().unwrap_or(1);
-            self.points.insert((name.to_owned(), time), None);
+            self.points.insert(self.key(name_of(requested)), None);
         }
     }
 
@@ -572,10 +575,10 @@ impl History {
             let mut of_name = self.points.iter().filter(|((known, _), _)| known == name);
             of_name.any(|(_, number)| is_group(view, name, *number))
         };
-        let groups = limits.iter().enumerate().filter(|(_, (name, _))| is_group(name));
+        let mut groups = limits.iter().enumerate().filter(|(_, (name, _))| is_group(name));
         let open = match &self.open {
-            Some(open) => groups.into_iter().find(|(_, (name, _))| group_of(name) == open),
-            None => groups.into_iter().min_by_key(|(_, (_, limit))| *limit),
+            Some(open) => groups.find(|(_, (name, _))| group_of(name) == open),
+            None => groups.min_by_key(|(_, (_, limit))| *limit),
         };
         if let Some((at, _)) = open {
             limits.remove(at);
@@ -628,19 +631,11 @@ impl History {
     }
 
     /// How many updated pods there may be; `None`: no point is ahead.
-    #[must_use]
-    pub fn limit(&self, view: &View<'_>) -> Option<i64> {
+    pub(crate) fn limit(&self, view: &View<'_>) -> Option<i64> {
         self.limits(view).into_iter().map(|(_, limit)| limit).min()
     }
 
-    /// Whether a rollout is on.
-    #[must_use]
-    pub fn is_rollout(&self) -> bool {
-        self.is_rollout
-    }
-
     /// The rules that a decision breaks, made on what was looked at last.
-    #[must_use]
     pub fn check(&self, snapshot: &Snapshot, decision: &Decision) -> Vec<Violation> {
         let view = View::of(snapshot);
         let is_off = !to_compare(snapshot).is_empty()
@@ -665,15 +660,15 @@ impl History {
         }
         let wrong = |why: &str| Some(format!("held at {}: {why}", hold.id));
         let name = name_of(&hold.id);
-        let time = self.times.get(name).copied().unwrap_or(1);
-        let number = self.points.get(&(name.to_owned(), time)).copied();
+        let key = self.key(name);
+        let number = self.points.get(&key).copied();
         let is_number = declared(view).get(name) == Some(&What::Number);
         // Which group of nodes is opened without a pause depends on when a point was first seen.
         let is_early = (is_number && number.is_none())
             || declared(view).get(first_of(name)) == Some(&What::Group)
             || number.is_some_and(was_group)
             // A mark that was taken away from a pod which then went may not have been seen to be.
-            || (time > 1 && !declared(view).contains_key(first_of(name)));
+            || (key.1 > 1 && !declared(view).contains_key(first_of(name)));
         // Somebody deleted the set of what was complete without pods: nobody knows whether it served.
         if self.returns(view) || is_early || !self.is_rollout || name == MORE {
             // It gets less far than it may.
@@ -703,11 +698,7 @@ impl History {
         let mut messages = self.creates(view, act);
         messages.extend(self.deletes(view, act));
         let limits = self.limits(view);
-        let is_complete = act
-            .status
-            .condition(condition::COMPLETE)
-            .is_some_and(|complete| complete.status == ConditionStatus::True);
-        if is_complete && !limits.is_empty() {
+        if is_true(&act.status, condition::COMPLETE) && !limits.is_empty() {
             messages.push(format!("complete with points ahead: {limits:?}"));
         }
         if act.status.rollout.as_ref().is_some_and(|rollout| rollout.completed) && !limits.is_empty() {
@@ -793,14 +784,10 @@ impl History {
         let mut messages = Messages::new();
         let limits = self.limits(view);
         let old: Vec<&ActivePod<'_>> = view.old().collect();
-        let targets = |purpose| {
-            let groups = act.deletes.iter().filter(move |group| group.purpose == purpose);
-            groups.flat_map(|group| &group.targets)
-        };
         let place = |uid: &str| old.iter().position(|active| active.is(uid));
-        let (mut by_rollout, mut by_scale) = (0, 0);
+        let mut by_rollout = 0;
         let mut open = self.open.clone();
-        for target in targets(Purpose::Rollout) {
+        for target in targets(act, Purpose::Rollout) {
             let Some(at) = place(target.uid()) else {
                 messages.push(format!("the rollout deletes {}, which is not old", target.name()));
                 continue;
@@ -819,9 +806,8 @@ impl History {
                 messages.push(format!("passed by nobody: {} is deleted at or behind {name}", target.name()));
             }
         }
-        for target in targets(Purpose::Scale) {
-            by_scale += i64::from(place(target.uid()).is_some());
-        }
+        let by_scale =
+            count(targets(act, Purpose::Scale).filter(|target| place(target.uid()).is_some()).count());
         let left = count(old.len()) - by_rollout - by_scale;
         let least = self.limit(view).unwrap_or(view.desired);
         let keep = if view.desired == 1 { 1 } else { view.desired - least };
@@ -851,9 +837,7 @@ impl History {
         let active =
             old.get(at).filter(|active| active.pod.facts.node.is_some() && at >= first_served(view, old))?;
         let name = group_name(view, point, point.between_node_groups.as_deref()?, active);
-        let time = self.times.get(&name).copied().unwrap_or(1);
-        let is_ahead =
-            self.points.get(&(name.clone(), time)).is_some_and(|number| is_group(view, &name, *number));
+        let is_ahead = self.points.get(&self.key(&name)).is_some_and(|number| is_group(view, &name, *number));
         is_ahead.then(|| group_of(&name).to_owned())
     }
 
@@ -874,8 +858,7 @@ impl History {
         }
         if let Decision::Act(act) = decision {
             let old: Vec<_> = view.old().collect();
-            let groups = act.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
-            for target in groups.flat_map(|group| &group.targets) {
+            for target in targets(act, Purpose::Rollout) {
                 let at = old.iter().position(|active| active.is(target.uid()));
                 let group = at.and_then(|at| self.group_ahead(&view, &old, at));
                 self.asked.extend(group.map(|group| (target.name().to_owned(), group)));
@@ -908,9 +891,7 @@ impl History {
         let least = self.limit(&view).unwrap_or(view.desired);
         let keep = if view.desired == 1 { 1 } else { view.desired - least };
         let mut share = least;
-        let name = name_of(&hold.id).to_owned();
-        let time = self.times.get(&name).copied().unwrap_or(1);
-        let point = (name, time);
+        let point = self.key(name_of(&hold.id));
         if old > keep
             && let Some(Some(Number::Counted { limit, replicas, .. })) = self.points.get_mut(&point)
         {
@@ -929,11 +910,6 @@ impl History {
             stands: false,
         });
     }
-}
-
-/// Whether that is the number of a point ahead.
-fn is_ahead(number: Option<Number>) -> bool {
-    number.is_some()
 }
 
 /// Whether that was a group of nodes when it was first seen.
@@ -988,11 +964,15 @@ fn key_of(set: &Set) -> String {
     template_hash(&set.template.without_hash(), 0)
 }
 
+/// The declared point of that name, or of that group of nodes.
+fn point_of<'v>(view: &View<'v>, name: &str) -> Option<&'v DeclaredPausePoint> {
+    let first = first_of(name);
+    view.snapshot.deployment.spec.strategy.points().find(|point| point.name == first)
+}
+
 /// How long the pause at the point of that name lasts, in seconds.
 fn duration_of(view: &View<'_>, name: &str) -> Option<i64> {
-    let first = first_of(name);
-    let mut points = view.snapshot.deployment.spec.strategy.points();
-    points.find(|point| point.name == first)?.pause_duration().map(in_seconds)
+    point_of(view, name)?.pause_duration().map(in_seconds)
 }
 
 fn in_seconds(duration: std::time::Duration) -> i64 {
@@ -1065,9 +1045,8 @@ fn first_of_place(
     old: &[&ActivePod<'_>],
     is_at: impl Fn(&ActivePod<'_>) -> bool,
 ) -> Option<usize> {
-    let mut behind = (0..).zip(old).filter(|(_, active)| is_at(active)).peekable();
-    let first = behind.peek().map(|(at, _)| *at);
-    behind.find(|(_, active)| view.has_served(active)).map(|(at, _)| at).or(first)
+    let has_served = |active: &&ActivePod<'_>| is_at(active) && view.has_served(active);
+    old.iter().position(has_served).or_else(|| old.iter().position(|active| is_at(active)))
 }
 
 fn is_behind(view: &View<'_>, point: &DeclaredPausePoint, active: &ActivePod<'_>) -> bool {
@@ -1084,9 +1063,7 @@ fn barrier_of(view: &View<'_>, old: &[&ActivePod<'_>], name: &str, number: Numbe
     match number {
         Number::Spec => None,
         Number::Counted { side: Side::Place | Side::Group, .. } => {
-            let first = first_of(name);
-            let mut points = view.snapshot.deployment.spec.strategy.points();
-            let point = points.find(|point| point.name == first)?;
+            let point = point_of(view, name)?;
             let Some(label) = &point.between_node_groups else { return position(view, point, old) };
             first_of_place(view, old, |active| {
                 active.pod.facts.node.is_some() && group_name(view, point, label, active) == name

@@ -1,15 +1,14 @@
 //! What a decision that changes nothing must not leave undone.
 
+use ordereddeployment_api::UnavailablePods;
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{ConditionStatus, UnavailablePods};
 
 use crate::Violation;
 use crate::history::History;
-use crate::view::{View, count};
+use crate::view::{View, count, is_true};
 
 /// The rules that an idle decision breaks. `is_final`: the controller waits for nothing: no pod, no timer, no
 /// resume. `refused`: pods cannot be created.
-#[must_use]
 pub fn check_idle(history: &History, view: &View<'_>, is_final: bool, refused: bool) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut add = |oracle, message: String| violations.push(Violation { rule: "L1", oracle, message });
@@ -17,15 +16,12 @@ pub fn check_idle(history: &History, view: &View<'_>, is_final: bool, refused: b
         if let Some(message) = undone(history, view, refused) {
             add("idle::progress", message);
         }
-        let is_true = |type_: &str| {
-            view.status.condition(type_).is_some_and(|found| found.status == ConditionStatus::True)
-        };
         // After a rollout no deadline runs: for unready pods of the current template there is nothing to do.
         let is_over = view.old().next().is_none() && count(view.pods.len()) == view.desired;
         let is_reported =
             [condition::COMPLETE, condition::STALLED, condition::REPLICA_FAILURE, condition::HELD]
                 .into_iter()
-                .any(is_true);
+                .any(|type_| is_true(view.status, type_));
         let is_paused = view.snapshot.deployment.spec.paused || view.desired == 0;
         if !is_reported && !is_over && !is_paused {
             add("idle::reported", "the rollout has stopped, and no condition says why".to_owned());
@@ -64,6 +60,6 @@ fn undone(history: &History, view: &View<'_>, refused: bool) -> Option<String> {
         spec.deletion_order.as_ref().is_some_and(|order| order.unavailable_pods == UnavailablePods::InOrder);
     let goes_on = !in_order && !spec.paused && history.limit(view).is_none() && !view.has_invalid_points;
     let goes_on = goes_on && view.reliable() > view.floor;
-    let room = view.old().find(|active| !active.available).filter(|_| goes_on && history.is_rollout());
+    let room = view.old().find(|active| !active.available).filter(|_| goes_on && history.is_rollout);
     room.map(|active| format!("the unavailable pod {} is left, and nothing is ahead", active.pod.name))
 }

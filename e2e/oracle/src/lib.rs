@@ -5,6 +5,7 @@
 //! where a rule is the same, they call the functions of this crate. The rules are written from the contract.
 //! This crate uses the planner's types and the sorter's key of the order. It computes everything else itself,
 //! so that it does not repeat a mistake of the planner. It never decides, and the product does not use it.
+#![allow(clippy::must_use_candidate, reason = "every function only computes")]
 
 mod creates;
 mod deletes;
@@ -23,7 +24,7 @@ pub use deletes::{below_floor, collected, rollout_order};
 pub use history::History;
 pub use idle::check_idle;
 pub use status::{conditions, counts, generation};
-pub use view::{ActivePod, View, count, current_sets};
+pub use view::{ActivePod, View, count, current_sets, is_true};
 
 /// A rule that a decision breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,13 +72,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The rules that a decision breaks, whatever was before it.
-#[must_use]
 pub fn check(snapshot: &Snapshot, decision: &Decision) -> Vec<Violation> {
     check_view(&View::of(snapshot), decision)
 }
 
 /// The rules that a decision on this breaks.
-#[must_use]
 pub fn check_view(view: &View<'_>, decision: &Decision) -> Vec<Violation> {
     let Decision::Act(act) = decision else { return Vec::new() };
     let mut violations = check_act(view, act);

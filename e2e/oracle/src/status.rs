@@ -7,7 +7,7 @@ use ordereddeployment_api::{ConditionStatus, OrderedDeploymentStatus};
 use ordereddeployment_planner::{Act, SetChange};
 
 use crate::Messages;
-use crate::view::{View, count};
+use crate::view::{View, count, is_true};
 
 /// The published sizes add up to D, and between two writes to no less than before or after.
 pub(crate) fn sizes(view: &View<'_>, act: &Act) -> Messages {
@@ -92,10 +92,8 @@ pub(crate) fn revisions(view: &View<'_>, act: &Act) -> Messages {
 
 /// Exactly one of Complete, Reconciling and Stalled is True.
 pub(crate) fn one_state(_: &View<'_>, act: &Act) -> Messages {
-    let holds =
-        |type_: &&str| act.status.condition(type_).is_some_and(|found| found.status == ConditionStatus::True);
-    let states: Vec<_> =
-        [condition::COMPLETE, condition::RECONCILING, condition::STALLED].into_iter().filter(holds).collect();
+    let mut states = vec![condition::COMPLETE, condition::RECONCILING, condition::STALLED];
+    states.retain(|type_| is_true(&act.status, type_));
     let mut messages = Messages::new();
     if states.len() != 1 {
         messages.push(format!("of Complete, Reconciling and Stalled {states:?} are True"));
@@ -106,7 +104,6 @@ pub(crate) fn one_state(_: &View<'_>, act: &Act) -> Messages {
 }
 
 /// The stored `observedGeneration` is not later than the generation of the decision.
-#[must_use]
 pub fn generation(
     view: &View<'_>,
     before: &OrderedDeploymentStatus,
@@ -123,7 +120,6 @@ pub fn generation(
 }
 
 /// The counts that an act stores are those of the observed pods.
-#[must_use]
 pub fn counts(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<String> {
     if !view.is_valid {
         return None;
@@ -140,7 +136,6 @@ pub fn counts(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<String
 }
 
 /// Available and Held are stored as they were observed.
-#[must_use]
 pub fn conditions(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<String> {
     let mut annotations = view.snapshot.deployment.metadata.annotations.iter().flatten();
     if !view.is_valid || annotations.any(|(key, _)| key == annotation::HANDING_BACK) {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use ordereddeployment_api::{
-    OrderedDeploymentStatus, PodReplacementPolicy, StrategyType, Template, UnavailablePods, names::condition,
-    names::reason, template_hash, validate,
+    ConditionStatus, OrderedDeploymentStatus, PodReplacementPolicy, StrategyType, Template, UnavailablePods,
+    names::condition, names::reason, template_hash, validate,
 };
 use ordereddeployment_planner::{Pod, Set, Snapshot, is_of, node_rules, to_compare};
 use ordereddeployment_sorter::Pods;
@@ -27,7 +27,6 @@ pub struct ActivePod<'a> {
 
 impl ActivePod<'_> {
     /// Whether it is the pod with that UID.
-    #[must_use]
     pub fn is(&self, uid: &str) -> bool {
         *self.pod.facts.uid == *uid
     }
@@ -62,15 +61,18 @@ pub struct View<'a> {
     pub(crate) has_invalid_points: bool,
 }
 
+/// Whether the condition of that type is True.
+pub fn is_true(status: &OrderedDeploymentStatus, type_: &str) -> bool {
+    status.condition(type_).is_some_and(|found| found.status == ConditionStatus::True)
+}
+
 /// A length as a signed number.
-#[must_use]
 pub fn count(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 
 impl<'a> View<'a> {
     /// Counts what was observed.
-    #[must_use]
     pub fn of(snapshot: &'a Snapshot) -> Self {
         let spec = &snapshot.deployment.spec;
         let sets: BTreeMap<&str, &Set> = snapshot.sets.iter().map(|set| (&*set.uid, set)).collect();
@@ -103,11 +105,8 @@ impl<'a> View<'a> {
             let available = pod.facts.ready && (min_ready <= 0 || long_enough);
             ActivePod { pod, updated, available }
         };
-        let priorities: BTreeMap<Arc<str>, i32> = ordered
-            .indices()
-            .iter()
-            .map(|index| (Arc::clone(&pods[*index].facts.uid), ordered.priority(*index)))
-            .collect();
+        let priority = |index: &usize| (Arc::clone(&pods[*index].facts.uid), ordered.priority(*index));
+        let priorities = ordered.indices().iter().map(priority).collect();
         let pods = ordered.indices().iter().map(|index| active(pods[*index])).collect();
         let desired = i64::from(spec.replicas);
         let ceiling = if desired == 0 { 0 } else { desired + spec.max_surge() };
@@ -123,20 +122,19 @@ impl<'a> View<'a> {
             floor,
             ceiling,
             pods,
-            priorities: BTreeMap::new(),
+            priorities,
             current,
             of_spec,
             aborts,
             is_valid,
             has_invalid_points,
         };
-        view.arrange(&priorities);
+        view.arrange();
         view
     }
 
     /// Puts the old pods in the order of an abort, or of a rollout that groups them by nodes.
-    fn arrange(&mut self, priorities: &BTreeMap<Arc<str>, i32>) {
-        self.priorities.clone_from(priorities);
+    fn arrange(&mut self) {
         let mut points = self.snapshot.deployment.spec.strategy.points();
         let label = points.find_map(|point| point.between_node_groups.as_deref());
         let places: Vec<usize> = (0..self.pods.len()).filter(|at| !self.pods[*at].updated).collect();
@@ -157,28 +155,23 @@ impl<'a> View<'a> {
     }
 
     /// Whether the revision of this pod has served.
-    #[must_use]
-    pub fn has_served(&self, active: &ActivePod<'_>) -> bool {
+    pub(crate) fn has_served(&self, active: &ActivePod<'_>) -> bool {
         let sets = &self.snapshot.sets;
         let is_unrecorded = sets.iter().all(|set| set.served.is_none());
         is_unrecorded || sets.iter().any(|set| set.uid == active.pod.set && set.served > Some(0))
     }
 
     /// The value of that label of the pod's node.
-    #[must_use]
-    pub fn group(&self, active: &ActivePod<'_>, label: &str) -> Option<&'a str> {
+    pub(crate) fn group(&self, active: &ActivePod<'_>, label: &str) -> Option<&'a str> {
         let node = self.snapshot.nodes.get(active.pod.facts.node.as_ref()?)?.as_ref()?;
         node.labels.get(label).map(String::as_str)
     }
 
-    /// The delete priority of a pod.
-    #[must_use]
-    pub fn priority(&self, active: &ActivePod<'_>) -> i32 {
+    pub(crate) fn priority(&self, active: &ActivePod<'_>) -> i32 {
         self.priorities.get(&active.pod.facts.uid).copied().unwrap_or(0)
     }
 
     /// Whether the sets say that the current template is the one that served last.
-    #[must_use]
     pub fn served_last(&self) -> bool {
         let Some(own) = current_set(self).filter(|set| !set.terminating) else { return false };
         let others = self.snapshot.sets.iter().filter(|set| !set.terminating && set.uid != own.uid);
@@ -189,17 +182,19 @@ impl<'a> View<'a> {
     }
 
     /// The template of the pods that are to stay: the spec's, or in an abort that of the revision before.
-    #[must_use]
     pub fn template(&self) -> Template {
         let target = self.snapshot.sets.iter().find(|set| self.aborts && self.current.contains(&*set.uid));
         let spec = &self.snapshot.deployment.spec.template;
         target.map_or_else(|| spec.without_hash(), |set| set.template.clone())
     }
 
+    fn tally(&self, counts: impl Fn(&ActivePod<'_>) -> bool) -> i64 {
+        count(self.pods.iter().filter(|active| counts(active)).count())
+    }
+
     /// Active pods of the spec's template.
-    #[must_use]
-    pub fn with_spec_template(&self) -> i64 {
-        count(self.pods.iter().filter(|active| self.of_spec.contains(&*active.pod.set)).count())
+    pub(crate) fn with_spec_template(&self) -> i64 {
+        self.tally(|active| self.of_spec.contains(&*active.pod.set))
     }
 
     /// The active pods of older revisions, in the order.
@@ -208,82 +203,63 @@ impl<'a> View<'a> {
     }
 
     /// The place of the pod with that UID among the active ones.
-    #[must_use]
-    pub fn place(&self, uid: &str) -> Option<usize> {
+    pub(crate) fn place(&self, uid: &str) -> Option<usize> {
         self.pods.iter().position(|active| active.is(uid))
     }
 
     /// Whether its set is being deleted: then the garbage collector deletes the pod.
-    #[must_use]
-    pub fn is_collected(&self, active: &ActivePod<'_>) -> bool {
+    pub(crate) fn is_collected(&self, active: &ActivePod<'_>) -> bool {
         self.snapshot.sets.iter().any(|set| set.uid == active.pod.set && set.terminating)
     }
 
     /// Whether the strategy is Recreate.
-    #[must_use]
     pub fn recreates(&self) -> bool {
         self.snapshot.deployment.spec.strategy.type_ == StrategyType::Recreate
     }
 
-    /// Active pods of the current revision.
-    #[must_use]
-    pub fn updated(&self) -> i64 {
-        count(self.pods.iter().filter(|active| active.updated).count())
+    pub(crate) fn updated(&self) -> i64 {
+        self.tally(|active| active.updated)
     }
 
-    /// Available pods of the current revision.
-    #[must_use]
-    pub fn updated_available(&self) -> i64 {
-        count(self.pods.iter().filter(|active| active.updated && active.available).count())
+    pub(crate) fn updated_available(&self) -> i64 {
+        self.tally(|active| active.updated && active.available)
     }
 
-    /// Available pods of all revisions.
-    #[must_use]
-    pub fn available(&self) -> i64 {
-        count(self.pods.iter().filter(|active| active.available).count())
+    pub(crate) fn available(&self) -> i64 {
+        self.tally(|active| active.available)
     }
 
-    /// Ready pods of all revisions.
-    #[must_use]
-    pub fn ready(&self) -> i64 {
-        count(self.pods.iter().filter(|active| active.pod.facts.ready).count())
+    pub(crate) fn ready(&self) -> i64 {
+        self.tally(|active| active.pod.facts.ready)
     }
 
     /// Pods that terminate and still run.
-    #[must_use]
-    pub fn terminating(&self) -> i64 {
+    pub(crate) fn terminating(&self) -> i64 {
         count(self.snapshot.pods.iter().filter(|pod| pod.terminating && !pod.finished).count())
     }
 
     /// Active old and available updated pods.
-    #[must_use]
     pub fn reliable(&self) -> i64 {
-        count(self.pods.iter().filter(|active| !active.updated || active.available).count())
+        self.tally(|active| !active.updated || active.available)
     }
 
-    /// Whether every updated pod is available.
-    #[must_use]
-    pub fn all_updated_available(&self) -> bool {
+    pub(crate) fn all_updated_available(&self) -> bool {
         self.pods.iter().all(|active| !active.updated || active.available)
     }
 
     /// Whether `unavailablePods` is `WhenBlocked`.
-    #[must_use]
     pub fn is_when_blocked(&self) -> bool {
         let order = self.snapshot.deployment.spec.deletion_order.as_ref();
         order.map(|order| order.unavailable_pods).unwrap_or_default() == UnavailablePods::WhenBlocked
     }
 
-    /// Whether the progress deadline has passed.
-    #[must_use]
-    pub fn is_overdue(&self) -> bool {
+    pub(crate) fn is_overdue(&self) -> bool {
         let progressing = self.status.condition(condition::PROGRESSING);
         progressing.is_some_and(|found| found.reason == reason::PROGRESS_DEADLINE_EXCEEDED)
     }
 
     /// How many pods count against the ceiling.
-    #[must_use]
-    pub fn present(&self) -> i64 {
+    pub(crate) fn present(&self) -> i64 {
         let spec = &self.snapshot.deployment.spec;
         let waits = spec.pod_replacement_policy == PodReplacementPolicy::TerminationComplete;
         count(self.pods.len()) + if waits { self.terminating() } else { 0 }
@@ -293,7 +269,6 @@ impl<'a> View<'a> {
 /// All sets of the current template, those being deleted included: their pods are updated. Templates are not
 /// compared again: while the API server has not compared them, the set of the rollout so far counts as
 /// current.
-#[must_use]
 pub fn current_sets(snapshot: &Snapshot) -> BTreeSet<&str> {
     sets_like(snapshot, to_compare(snapshot).first())
 }

@@ -14,9 +14,8 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 use tower::BoxError;
 
-use super::FaultInjector;
 use super::request::RequestInfo;
-use super::response::{ApiResponse, ConnectionReset, READ_TIMEOUT};
+use super::{ApiResponse, FaultInjector, READ_TIMEOUT, RESET, status};
 use crate::case::{Fault, Millis, Span, WatchFault};
 
 /// What the client of a watch receives next.
@@ -103,7 +102,7 @@ impl FaultInjector {
         let query = match info.verb {
             // The list of a reflector. Live reads have a label selector.
             "list" if !query.contains("labelSelector") && !query.contains("continue=") => {
-                let version = self.sandbox.version().saturating_sub(back).max(1);
+                let version = self.writer.sandbox.version().saturating_sub(back).max(1);
                 format!("{query}&resourceVersion={version}&resourceVersionMatch=Exact")
             }
             "watch" => {
@@ -166,7 +165,7 @@ impl Stream {
                 }
                 Next::Fail => {
                     self.is_over = true;
-                    return Some(Err(ConnectionReset.into()));
+                    return Some(Err(RESET.into()));
                 }
                 Next::End => return None,
                 Next::Wait => {}
@@ -228,10 +227,7 @@ impl Stream {
 }
 
 fn expired() -> Bytes {
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": "too old resource version", "reason": "Expired", "code": 410,
-    });
+    let status = status(410, "Expired", "too old resource version");
     let mut line = json!({"type": "ERROR", "object": status}).to_string();
     line.push('\n');
     line.into()

@@ -7,14 +7,14 @@ use ordereddeployment_api::names::{annotation, condition, label, reason};
 use ordereddeployment_api::{
     ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, PodDeletion, validate,
 };
-use ordereddeployment_oracle::{View, current_sets};
+use ordereddeployment_oracle::{View, current_sets, is_true};
 use ordereddeployment_planner::{Set, is_of};
 use ordereddeployment_wire::PodView;
 use serde_json::Value;
 
 use super::Violation;
 use super::history::{
-    History, Kind, WATCHED, Write, controller, deployment, found, is_terminating, name, status, uid,
+    History, Kind, WATCHED, controller, deployment, found, is_terminating, name, status, uid,
 };
 use super::staleness::max_staleness;
 use crate::case::Fault;
@@ -41,8 +41,8 @@ fn why_incomplete(history: &History<'_>, object: &Value, requests: usize, at: Ti
     if status.observed_generation != deployment.metadata.generation {
         return Some("its generation is not observed".to_owned());
     }
-    let is_true = |type_: &str| status.condition(type_).filter(|found| found.status == ConditionStatus::True);
-    let stalled = is_true(condition::STALLED).map_or("", |found| found.reason.as_str());
+    let stalled = status.condition(condition::STALLED).filter(|found| found.status == ConditionStatus::True);
+    let stalled = stalled.map_or("", |found| found.reason.as_str());
     if !validate(spec).is_empty() {
         return (stalled != reason::INVALID_SPEC)
             .then(|| "its spec is invalid, and Stalled does not say so".to_owned());
@@ -56,11 +56,11 @@ fn why_incomplete(history: &History<'_>, object: &Value, requests: usize, at: Ti
         return None;
     }
     if status.hold.is_some() || spec.paused {
-        let complete = is_true(condition::COMPLETE).is_some() && status.hold.is_some();
+        let complete = is_true(&status, condition::COMPLETE) && status.hold.is_some();
         return complete.then(|| "it is held, and Complete is True".to_owned());
     }
     let pods = Pods::of(history, &deployment, requests);
-    let complete = is_true(condition::COMPLETE).is_some();
+    let complete = is_true(&status, condition::COMPLETE);
     let desired = usize::try_from(spec.replicas).unwrap_or(0);
     let rolled_out = pods.old == 0 && pods.updated == desired && pods.available == desired;
     if !complete && spec.min_ready_seconds > 0 && is_set_back(history) {
@@ -145,11 +145,11 @@ impl Pods {
         let owner = deployment.metadata.uid.as_deref();
         let mut pods = Self::default();
         for pod in history.all_at("pods", requests) {
-            let Some(set) = controller(pod) else { continue };
-            if !owner.is_some_and(|owner| history.is_set_of(set, owner, requests)) {
+            if !owner.is_some_and(|owner| history.is_pod_of(pod, owner, requests)) {
                 continue;
             }
-            let current = history.at(set, requests).is_some_and(|set| {
+            let set = controller(pod).and_then(|set| history.at(set, requests));
+            let current = set.is_some_and(|set| {
                 let set = serde_json::from_value::<OrderedReplicaSet>(set.clone());
                 set.is_ok_and(|set| is_of(&ordereddeployment_wire::set(&set), &deployment.spec.template))
             });
@@ -232,26 +232,12 @@ pub(super) fn retries(history: &History<'_>) -> Vec<Violation> {
         return Vec::new();
     }
     let healed = history.log.event(&RunEventKind::FaultsEnded).map_or(Timestamp::MAX, |event| event.at);
-    let moves = |kind: Kind| {
-        matches!(
-            kind,
-            Kind::CreatePod
-                | Kind::DeletePod
-                | Kind::PatchPod
-                | Kind::CreateSet
-                | Kind::PatchSet
-                | Kind::DeleteSet
-                | Kind::Status
-        )
-    };
-    let failed = history.writes.iter().filter(|write| {
-        moves(write.kind)
-            && !write.is_delayed
-            && write.record.code >= 400
-            && write.record.code != 404
-            && write.record.at <= healed
-    });
-    let wrong = failed.filter(|write| {
+    history.wrong("L4", |write| {
+        let counts = !matches!(write.kind, Kind::SetStatus | Kind::Event | Kind::Lease | Kind::Other);
+        let failed = write.record.code >= 400 && write.record.code != 404;
+        if !counts || !failed || write.is_delayed || write.record.at > healed {
+            return None;
+        }
         let until = write.record.at + RETRY;
         // The object may be deleted before the next retry.
         let is_there =
@@ -264,13 +250,9 @@ pub(super) fn retries(history: &History<'_>) -> Vec<Violation> {
                 if message.contains(" of ") || message.starts_with("Freeze"));
             tried && event.requests > write.place && event.at <= until
         });
-        there && !is_prevented && nothing_follows(history, write.record.at, write.place + 1)
-    });
-    let message = |write: &Write<'_>| {
-        let (verb, path) = (write.record.verb, &write.record.path);
-        found("L4", write.record.at, format!("{verb} {path} failed and is not retried"))
-    };
-    wrong.map(message).collect()
+        (there && !is_prevented && nothing_follows(history, write.record.at, write.place + 1))
+            .then_some("it failed and is not retried")
+    })
 }
 
 /// Whether the only instance sends nothing within the time of a retry, although it does not end.

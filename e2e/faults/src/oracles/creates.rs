@@ -66,9 +66,7 @@ pub(super) fn one_per_slot(history: &History<'_>) -> Vec<Violation> {
             found_all.push(found("S8", first.record.at, message));
         }
         let snapshot = &decided.snapshot;
-        let is_owned = |pod: &&Value| {
-            controller(pod).is_some_and(|set| history.is_set_of(set, deployment(decided), decided.requests))
-        };
+        let is_owned = |pod: &&Value| history.is_pod_of(pod, deployment(decided), decided.requests);
         let missing = history.all_at("pods", decided.requests).filter(is_owned).find(|pod| {
             snapshot.pods.iter().all(|known| *known.facts.uid != *uid(pod)) && was_created(history, pod)
         });

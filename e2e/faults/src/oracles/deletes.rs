@@ -67,22 +67,14 @@ pub(super) fn order(history: &History<'_>) -> Vec<Violation> {
 
 /// S15: a rollout deletes no pod of the current template, even if its set is deleted or released.
 pub(super) fn current_template(history: &History<'_>) -> Vec<Violation> {
-    let rollouts = history.writes.iter().filter(|write| write.kind == Kind::DeletePod && write.is_rollout());
-    let wrong = rollouts.filter(|write| {
-        let (Some(decision), Some(pod)) =
-            (write.decision.filter(|_| !write.is_delayed), write.precondition("uid"))
-        else {
-            return false;
-        };
-        let wanted = View::of(&history.decided(decision).snapshot).template();
-        let set = history.controller_of(pod, write.place);
-        let set = set.and_then(|set| history.changes(set).next());
-        set.is_some_and(|set| Template::new(&set.object["spec"]["template"]).without_hash().same_as(&wanted))
-    });
-    let message = |write: &Write<'_>| {
-        found("S15", write.record.at, format!("the rollout deletes {} of the current template", name(write)))
-    };
-    wrong.map(message).collect()
+    history.wrong("S15", |write| {
+        let is_rollout = write.kind == Kind::DeletePod && write.is_rollout() && !write.is_delayed;
+        let decided = history.decided(write.decision.filter(|_| is_rollout)?);
+        let set = history.controller_of(write.precondition("uid")?, write.place)?;
+        let template = Template::new(&history.changes(set).next()?.object["spec"]["template"]);
+        let is_current = template.without_hash().same_as(&View::of(&decided.snapshot).template());
+        is_current.then_some("the pod is of the current template")
+    })
 }
 
 /// S2: no delete is sent before the server has accepted those of higher priorities.
@@ -170,13 +162,9 @@ fn has_point_before(history: &History<'_>, view: &View<'_>, write: &Write<'_>) -
 
 /// S7: UID and resourceVersion of every delete are those of the decision's view, or of a later read.
 pub(super) fn preconditions(history: &History<'_>) -> Vec<Violation> {
-    let deletes =
-        history.writes.iter().filter(|write| matches!(write.kind, Kind::DeletePod | Kind::DeleteSet));
-    let wrong = deletes.filter_map(|write| Some((write, why_unbound(history, write)?)));
-    let message = |(write, why): (&Write<'_>, String)| {
-        found("S7", write.record.at, format!("{} {}: {why}", write.record.verb, write.record.path))
-    };
-    wrong.map(message).collect()
+    history.wrong("S7", |write| {
+        matches!(write.kind, Kind::DeletePod | Kind::DeleteSet).then(|| why_unbound(history, write)).flatten()
+    })
 }
 
 fn why_unbound(history: &History<'_>, write: &Write<'_>) -> Option<String> {

@@ -4,6 +4,7 @@
 //! It checks nothing.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use jiff::Timestamp;
 use ordereddeployment_api::OrderedDeploymentStatus;
@@ -161,9 +162,10 @@ impl<'a> History<'a> {
         until.iter().rev().find_map(|commit| controller(&commit.object))
     }
 
-    /// Whether that set exists and has that controller by the time that many requests were answered.
-    pub(super) fn is_set_of(&self, set: &str, owner: &str, requests: usize) -> bool {
-        self.at(set, requests).and_then(controller) == Some(owner)
+    /// Whether that pod has a set that exists and has that controller by the time that many requests were
+    /// answered.
+    pub(super) fn is_pod_of(&self, pod: &Value, owner: &str, requests: usize) -> bool {
+        controller(pod).and_then(|set| self.at(set, requests)).and_then(controller) == Some(owner)
     }
 
     /// The last change before that request of the object with that name.
@@ -242,6 +244,19 @@ impl<'a> History<'a> {
         let writes: BTreeMap<usize, &Write<'a>> =
             self.writes.iter().map(|write| (write.place, write)).collect();
         self.log.commits.iter().filter_map(move |commit| Some((commit, *writes.get(&commit.request?)?)))
+    }
+
+    /// A violation for each write for which there is a reason.
+    pub(super) fn wrong<M: Display>(
+        &self,
+        rule: &'static str,
+        why: impl Fn(&Write<'a>) -> Option<M>,
+    ) -> Vec<Violation> {
+        let wrong = self.writes.iter().filter_map(|write| {
+            let Record { verb, path, at, .. } = write.record;
+            Some(found(rule, *at, format!("{verb} {path}: {}", why(write)?)))
+        });
+        wrong.collect()
     }
 
     /// How often that instance had been started by then.

@@ -12,7 +12,6 @@ mod outcome;
 mod outdated;
 mod ownership;
 mod staleness;
-mod status;
 mod steady_state;
 
 use std::fmt;
@@ -37,7 +36,6 @@ pub struct Violation {
 
 impl Violation {
     /// Whether that oracle found it, or that rule for decisions.
-    #[must_use]
     pub fn is_of(&self, oracle: &str) -> bool {
         self.oracle == oracle || self.message.ends_with(&format!("({oracle})"))
     }
@@ -70,8 +68,8 @@ const ORACLES: &[(&str, Oracle)] = &[
     ("leadership::lease", leadership::lease),
     ("outdated::deleted_object", outdated::deleted_object),
     ("outdated::changed_object", outdated::changed_object),
-    ("status::never_ahead", status::never_ahead),
-    ("status::conditions", status::conditions),
+    ("status::never_ahead", decisions::never_ahead),
+    ("status::conditions", decisions::conditions),
     ("deletes::equal_templates", deletes::equal_templates),
     ("steady_state::panics", steady_state::panics),
     ("steady_state::write_storms", steady_state::write_storms),
@@ -110,7 +108,6 @@ const OF_STATUS: &[&str] = &[
 ];
 
 /// The violations in a run, for each oracle in the order of time.
-#[must_use]
 pub fn check(case: &Case, log: &Log) -> Vec<Violation> {
     let history = History::of(case, log);
     let forged = case.has_forged_status();

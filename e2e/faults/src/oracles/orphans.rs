@@ -14,12 +14,7 @@ const COLLECTOR: &str = "sandbox-garbage-collector";
 /// A server does not check owners, so the owner may be deleted between that read and the adoption. The orphan
 /// must be read before the owner.
 pub(super) fn adopters(history: &History<'_>) -> Vec<Violation> {
-    let adoptions = history.writes.iter().filter_map(|write| Some((write, adoption(history, write)?)));
-    let wrong = adoptions.filter_map(|(write, owner)| Some((write, why_not(history, write, owner)?)));
-    let message = |(write, why): (&Write<'_>, &str)| {
-        found("S6", write.record.at, format!("{} {}: {why}", write.record.verb, write.record.path))
-    };
-    wrong.map(message).collect()
+    history.wrong("S6", |write| why_not(history, write, adoption(history, write)?))
 }
 
 /// The UID of the controller that a write gave to an object that had none.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Violation;
-use super::history::{History, Kind, Write, deployment, found, is_terminating, number, uid, version};
+use super::history::{History, Kind, Write, deployment, is_terminating, number, uid, version};
 use super::leadership;
 use super::staleness::max_staleness;
 
@@ -21,34 +21,25 @@ pub(super) fn deleted_object(history: &History<'_>) -> Vec<Violation> {
             deleted.entry(uid(&commit.object)).or_insert(commit.at);
         }
     }
-    let moves = |write: &&Write<'_>| {
-        matches!(
-            write.kind,
-            Kind::CreatePod | Kind::DeletePod | Kind::CreateSet | Kind::PatchSet | Kind::DeleteSet
-        ) && !write.is_delayed
-    };
-    let late = history.writes.iter().filter(moves).filter_map(|write| {
-        let decided = history.decided(write.decision?);
-        let since = deleted.get(deployment(decided))?;
+    history.wrong("S10", |write| {
+        let decided =
+            history.decided(write.decision.filter(|_| moves(write) || write.kind == Kind::PatchSet)?);
+        let since = deleted.get(deployment(decided)).filter(|_| !write.is_delayed)?;
         let knows = decided.snapshot.deployment.metadata.deletion_timestamp.is_some();
         let can_know = decided.at > *since + max_staleness(history.case, history.log, decided.at);
-        (knows || can_know).then(|| {
-            let message = format!("{} {} for a deleted object", write.record.verb, write.record.path);
-            found("S10", write.record.at, message)
-        })
-    });
-    late.collect()
+        (knows || can_know).then_some("the object is deleted")
+    })
+}
+
+fn moves(write: &Write<'_>) -> bool {
+    matches!(write.kind, Kind::CreatePod | Kind::DeletePod | Kind::CreateSet | Kind::DeleteSet)
 }
 
 /// S10: a decision is not carried out long after the object has changed or is deleted, or its rollout is to
 /// be aborted.
 pub(super) fn changed_object(history: &History<'_>) -> Vec<Violation> {
-    let moves = |write: &&Write<'_>| {
-        matches!(write.kind, Kind::CreatePod | Kind::DeletePod | Kind::CreateSet | Kind::DeleteSet)
-            && !write.is_delayed
-    };
-    let late = history.writes.iter().filter(moves).filter_map(|write| {
-        let decided = history.decided(write.decision?);
+    history.wrong("S10", |write| {
+        let decided = history.decided(write.decision.filter(|_| moves(write) && !write.is_delayed)?);
         let metadata = &decided.snapshot.deployment.metadata;
         let seen = number(metadata.resource_version.as_deref().unwrap_or_default());
         let changed = history.changes(deployment(decided)).find(|commit| {
@@ -59,14 +50,7 @@ pub(super) fn changed_object(history: &History<'_>) -> Vec<Violation> {
         let staleness = max_staleness(history.case, history.log, write.record.at);
         let since = changed.at.max(decided.at);
         let late = write.record.at > since + staleness + AT_ONCE;
-        (late && !leadership::is_away(history, write.instance)).then(|| {
-            let (verb, path) = (write.record.verb, &write.record.path);
-            found(
-                "S10",
-                write.record.at,
-                format!("{verb} {path} although the object changed at {}", changed.at),
-            )
-        })
-    });
-    late.collect()
+        (late && !leadership::is_away(history, write.instance))
+            .then(|| format!("the object changed at {}", changed.at))
+    })
 }

@@ -15,11 +15,7 @@ use crate::user::HOSTILE;
 
 /// S6: only owned objects are written.
 pub(super) fn targets(history: &History<'_>) -> Vec<Violation> {
-    let wrong = history.writes.iter().filter_map(|write| Some((write, why_not_owned(history, write)?)));
-    let message = |(write, why): (&Write<'_>, &str)| {
-        found("S6", write.record.at, format!("{} {}: {why}", write.record.verb, write.record.path))
-    };
-    wrong.map(message).collect()
+    history.wrong("S6", |write| why_not_owned(history, write))
 }
 
 fn why_not_owned(history: &History<'_>, write: &Write<'_>) -> Option<&'static str> {

@@ -63,8 +63,7 @@ fn pods_of<'a>(history: &History<'a>, owner: &str) -> BTreeSet<&'a str> {
 
 /// Whether that pod belongs to the object of that decision, and the controller can know it.
 fn is_owned(history: &History<'_>, decided: &DecisionRecord, pod: &Value) -> bool {
-    !history.may_seem_deleted(uid(pod))
-        && controller(pod).is_some_and(|set| history.is_set_of(set, deployment(decided), decided.requests))
+    !history.may_seem_deleted(uid(pod)) && history.is_pod_of(pod, deployment(decided), decided.requests)
 }
 
 /// L6: the view of no decision is older than the faults explain.

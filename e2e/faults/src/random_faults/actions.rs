@@ -6,8 +6,12 @@ use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
 use super::{moment, one};
-use crate::case::{Fault, Forgery, Millis, PodSelector, RequestMatcher, ResumeRequest, UserAction};
-use crate::scenarios::{SPELLINGS, deployment, hash, spelled, template};
+use crate::case::UserAction::{self, PatchSpec, Resume};
+use crate::case::{Fault, Forgery, Millis, PodSelector, RequestMatcher, ResumeRequest};
+use crate::scenarios::{
+    SPELLINGS, annotate, delete, deployment, disowned, hash, image, labelled, node as path_of, respell,
+    scale, set, stay,
+};
 use crate::user::DEPLOYMENT;
 
 /// Images whose revisions may exist.
@@ -28,7 +32,7 @@ pub(super) fn fault(rng: &mut StdRng) -> Fault {
         10 => node(rng),
         11 => (collector(rng), None),
         12 => (forgery(rng), None),
-        13 => (status(rng), Some((150_000, UserAction::Resume(ResumeRequest::All)))),
+        13 => (status(rng), Some((150_000, Resume(ResumeRequest::All)))),
         _ => namespace(rng),
     };
     Fault::Action { at, action, undo }
@@ -39,7 +43,7 @@ pub(super) fn before(rng: &mut StdRng) -> Fault {
     let action = match rng.random_range(0..8) {
         0 => annotation(rng),
         1 => UserAction::ForceDeletePod(selector(rng)),
-        2 => UserAction::PatchSpec(json!({"replicas": rng.random_range(0..7)})),
+        2 => scale(rng.random_range(0..7)),
         3 => resume(rng),
         4 => collector(rng),
         5 => forgery(rng),
@@ -61,17 +65,9 @@ fn collector(rng: &mut StdRng) -> UserAction {
 }
 
 fn selector(rng: &mut StdRng) -> PodSelector {
+    use PodSelector::{Any, Held, Old, Updated};
     let place = rng.random_range(0..6);
-    one(
-        rng,
-        &[
-            PodSelector::Any(place),
-            PodSelector::Any(place),
-            PodSelector::Old(place),
-            PodSelector::Updated(place),
-            PodSelector::Held,
-        ],
-    )
+    one(rng, &[Any(place), Any(place), Old(place), Updated(place), Held])
 }
 
 fn soon(rng: &mut StdRng) -> Millis {
@@ -79,38 +75,20 @@ fn soon(rng: &mut StdRng) -> Millis {
     rng.random_range(0..max)
 }
 
-fn annotate(selector: PodSelector, key: &str, value: Option<&str>) -> UserAction {
-    UserAction::AnnotatePod(selector, key.to_owned(), value.map(str::to_owned))
-}
-
 fn annotation(rng: &mut StdRng) -> UserAction {
-    let key = one(
-        rng,
-        &[
-            annotation::DELETE_PRIORITY,
-            annotation::DELETE_PRIORITY,
-            annotation::DELETE_PRIORITY_ALIAS,
-            annotation::POD_DELETION_COST,
-            annotation::PAUSE_DURATION,
-        ],
-    );
-    let values = [
-        Some("9"),
-        Some("-9"),
-        Some("35"),
-        Some("2147483647"),
-        Some("-2147483648"),
-        Some("+1"),
-        Some("3s"),
-        None,
-    ];
-    annotate(selector(rng), key, one(rng, &values))
+    use annotation::{DELETE_PRIORITY, DELETE_PRIORITY_ALIAS, PAUSE_DURATION, POD_DELETION_COST};
+    let keys = [DELETE_PRIORITY, DELETE_PRIORITY, DELETE_PRIORITY_ALIAS, POD_DELETION_COST, PAUSE_DURATION];
+    let key = one(rng, &keys);
+    // The last one removes the annotation.
+    let values = ["9", "-9", "35", "2147483647", "-2147483648", "+1", "3s", ""];
+    let selector = selector(rng);
+    annotate(selector, key, Some(one(rng, &values)).filter(|value| !value.is_empty()))
 }
 
 /// A pause point is added, and resumed later, or removed.
 fn point(rng: &mut StdRng) -> Undoable {
     let value = one(rng, &[Some("before"), Some("after"), Some("true"), Some("never"), None]);
-    let undo = (150_000, UserAction::Resume(ResumeRequest::All));
+    let undo = (150_000, Resume(ResumeRequest::All));
     (annotate(selector(rng), annotation::PAUSE_POINT, value), Some(undo))
 }
 
@@ -123,92 +101,67 @@ fn pod(rng: &mut StdRng) -> Undoable {
         3 => (UserAction::SetReady(selector, false), Some((after, UserAction::SetReady(selector, true)))),
         4 => (UserAction::FailPod(selector), None),
         5 => (UserAction::ReplacePod(selector, rng.random_range(0..2) == 0), None),
-        _ => (
-            UserAction::PatchPod(selector, json!({"metadata": {"finalizers": ["example.com/stay"]}})),
-            Some((after, UserAction::RemoveFinalizers)),
-        ),
+        _ => (UserAction::PatchPod(selector, stay()), Some((after, UserAction::RemoveFinalizers))),
     }
 }
 
 fn spec(rng: &mut StdRng) -> Undoable {
     let after = soon(rng);
-    let image = |image: &str| UserAction::PatchSpec(json!({"template": template(image)}));
     let bounds = |surge: u32, unavailable: u32| {
-        json!({"strategy": {"type": "RollingUpdate",
-        "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}})
+        let bounds = json!({"maxSurge": surge, "maxUnavailable": unavailable});
+        json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": bounds}})
     };
     let name = one(rng, &["web:1", "web:2", "web:3", "web:4"]);
-    let respelled = UserAction::PatchSpec(json!({"template": spelled(name, rng.random_range(0..SPELLINGS))}));
+    let respelled = respell(name, rng.random_range(0..SPELLINGS));
     let good = image(name);
     let bad = image(one(rng, &["broken:5", "refused:5", "crash:5"]));
     match rng.random_range(0..10) {
         0 => (good, None),
         9 => (respelled, None),
         1 => (bad, Some((after, good))),
-        2 | 3 => (UserAction::PatchSpec(json!({"replicas": rng.random_range(0..7)})), None),
-        4 => (
-            UserAction::PatchSpec(json!({"replicas": 0})),
-            Some((after, UserAction::PatchSpec(json!({"replicas": 3})))),
-        ),
-        5 => (
-            UserAction::PatchSpec(json!({"paused": true})),
-            Some((after, UserAction::PatchSpec(json!({"paused": false})))),
-        ),
-        6 => (UserAction::PatchSpec(one(rng, &[bounds(1, 0), bounds(0, 1), bounds(3, 2)])), None),
-        7 => (UserAction::PatchSpec(json!({"minReadySeconds": one(rng, &[0, 1, 10])})), None),
+        2 | 3 => (scale(rng.random_range(0..7)), None),
+        4 => (scale(0), Some((after, scale(3)))),
+        5 => {
+            let pause = |paused: bool| PatchSpec(json!({"paused": paused}));
+            (pause(true), Some((after, pause(false))))
+        }
+        6 => (PatchSpec(one(rng, &[bounds(1, 0), bounds(0, 1), bounds(3, 2)])), None),
+        7 => (PatchSpec(json!({"minReadySeconds": one(rng, &[0, 1, 10])})), None),
         _ => {
             let pool = one(rng, &["hybrid", "inference"]);
             let rule = json!({"nodeSelector": {"matchLabels": {"node.usage": pool}}, "priority": 20});
-            (UserAction::PatchSpec(json!({"deletionOrder": {"nodePriorities": [rule]}})), None)
+            (PatchSpec(json!({"deletionOrder": {"nodePriorities": [rule]}})), None)
         }
     }
 }
 
 fn resume(rng: &mut StdRng) -> UserAction {
-    let text = |text: &str| ResumeRequest::Raw(text.to_owned());
     let at = ResumeRequest::AtPod(selector(rng));
-    UserAction::Resume(one(
-        rng,
-        &[
-            ResumeRequest::Current,
-            ResumeRequest::All,
-            ResumeRequest::Previous,
-            at,
-            text("*@1"),
-            text("web@2"),
-            text("@"),
-        ],
-    ))
+    let all = [ResumeRequest::Current, ResumeRequest::All, ResumeRequest::Previous, at];
+    let texts = ["*@1", "web@2", "@"].map(|text| ResumeRequest::Raw(text.to_owned()));
+    Resume(one(rng, &[&all[..], &texts].concat()))
 }
 
 fn ownership(rng: &mut StdRng) -> Undoable {
     let after = soon(rng);
     let selector = selector(rng);
-    let disowned = json!({"metadata": {"ownerReferences": null}});
-    let labelled = |app: &str| json!({"metadata": {"labels": {"app": app}}});
-    let set = format!(
-        "/apis/ordereddeployment.io/v1alpha1/namespaces/default/orderedreplicasets/web-{}",
-        hash(one(rng, &["web:1", "web:2", "web:3"]))
-    );
+    let set = set(one(rng, IMAGES));
     let policy = one(rng, &["Background", "Foreground", "Orphan"]);
     match rng.random_range(0..8) {
-        0..3 => (UserAction::PatchPod(selector, disowned), None),
+        0..3 => (UserAction::PatchPod(selector, disowned()), None),
         3 => (
             UserAction::PatchPod(selector, labelled("other")),
             Some((after, UserAction::PatchPod(PodSelector::Orphan(0), labelled("web")))),
         ),
-        4 => (UserAction::Patch(set, disowned), None),
+        4 => (UserAction::Patch(set, disowned()), None),
         5 => (
             UserAction::Patch(set.clone(), labelled("other")),
             Some((after, UserAction::Patch(set, labelled("web")))),
         ),
-        6 => (UserAction::Delete(set, json!({"propagationPolicy": policy})), None),
+        6 => (delete(&set, policy), None),
         _ => {
             let again = UserAction::Create(deployment("web", &json!({"replicas": rng.random_range(1..5)})));
-            (
-                UserAction::Delete(DEPLOYMENT.to_owned(), json!({"propagationPolicy": policy})),
-                Some((after, again)),
-            )
+            (delete(DEPLOYMENT, policy), Some((after, again)))
         }
     }
 }
@@ -216,7 +169,7 @@ fn ownership(rng: &mut StdRng) -> Undoable {
 fn node(rng: &mut StdRng) -> Undoable {
     let after = one(rng, &[500, 20_000, 400_000]);
     let name = one(rng, &["n1", "n2", "n3"]);
-    let patch = |change: Value| UserAction::Patch(format!("/api/v1/nodes/{name}"), change);
+    let patch = |change: Value| UserAction::Patch(path_of(name), change);
     let cordon = |cordoned: bool| patch(json!({"spec": {"unschedulable": cordoned}}));
     let relabel = |pool: &str| patch(json!({"metadata": {"labels": {"node.usage": pool}}}));
     match rng.random_range(0..4) {
@@ -231,16 +184,9 @@ fn node(rng: &mut StdRng) -> Undoable {
 fn forgery(rng: &mut StdRng) -> UserAction {
     let place = rng.random_range(0..4);
     let priority = one(rng, &[-1000, 0, 1000]);
-    UserAction::Forge(one(
-        rng,
-        &[
-            Forgery::Pod(place, priority),
-            Forgery::Pod(place, priority),
-            Forgery::Set(place),
-            Forgery::TerminatingSet(place),
-            Forgery::Orphan,
-        ],
-    ))
+    let pod = Forgery::Pod(place, priority);
+    let all = [pod, pod, Forgery::Set(place), Forgery::TerminatingSet(place), Forgery::Orphan];
+    UserAction::Forge(one(rng, &all))
 }
 
 /// Whoever may patch the status writes some of its fields.

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::one;
 use crate::case::{Fault, RequestFault, RequestMatcher};
+use crate::scenarios::{disowned, labelled};
 
 /// Verb, resource and subresource of the requests of the controllers.
 const MATCHERS: &[(&str, &str, &str)] = &[
@@ -61,18 +62,12 @@ const REFUSALS: &[(u16, &str, &str)] = &[
 pub(super) fn fault(rng: &mut StdRng) -> Fault {
     let (matcher, effect) = match rng.random_range(0..14) {
         12 => return lasting(rng),
-        13 => (
-            RequestMatcher::of("create", one(rng, &["pods", "pods", "orderedreplicasets"]), ""),
-            mutation(rng),
-        ),
+        13 => (creates(rng), mutation(rng)),
         // Own and foreign writes race, once or repeatedly.
         0 | 1 => (any(rng), RequestFault::UpdateBefore),
         2 => {
-            let (code, reason, message) = one(rng, REFUSALS);
-            (
-                RequestMatcher::of("create", one(rng, &["pods", "pods", "orderedreplicasets"]), ""),
-                response(code, reason, message, false),
-            )
+            let refusal = refusal(rng);
+            (creates(rng), refusal)
         }
         // The pod changes between a decision and its request.
         6 => {
@@ -83,10 +78,10 @@ pub(super) fn fault(rng: &mut StdRng) -> Fault {
                 one(rng, &[("delete", ""), ("get", ""), ("patch", ""), ("create", "eviction")]);
             (RequestMatcher::of(verb, "pods", subresource), change)
         }
-        3 => (
-            RequestMatcher::of(one(rng, &["delete", "delete", "patch"]), "pods", ""),
-            RequestFault::DeleteBefore,
-        ),
+        3 => {
+            let verb = one(rng, &["delete", "delete", "patch"]);
+            (RequestMatcher::of(verb, "pods", ""), RequestFault::DeleteBefore)
+        }
         // A proxy repeats the create.
         5 if rng.random_range(0..3) == 0 => {
             let message = "pods \"x\" already exists";
@@ -124,22 +119,15 @@ fn lasting(rng: &mut StdRng) -> Fault {
         1 => response(409, "AlreadyExists", "pods \"x\" already exists", false),
         2 => response(429, "TooManyRequests", "too many requests, please try again later", false),
         3 => RequestFault::NoResponse { applied: false },
-        _ => {
-            let (code, reason, message) = one(rng, REFUSALS);
-            response(code, reason, message, false)
-        }
+        _ => refusal(rng),
     };
     Fault::Request { matcher, skip: one(rng, &[0, 0, 2, 10]), times: one(rng, &[10, 60, 10_000]), effect }
 }
 
 /// A webhook removes or changes the labels or the owner.
 fn mutation(rng: &mut StdRng) -> RequestFault {
-    let changes = [
-        json!({"metadata": {"labels": null}}),
-        json!({"metadata": {"labels": {"app": "other"}}}),
-        json!({"metadata": {"ownerReferences": null}}),
-    ];
-    RequestFault::Mutate(changes[rng.random_range(0..changes.len())].clone())
+    let changes = [json!({"metadata": {"labels": null}}), labelled("other"), disowned()];
+    RequestFault::Mutate(one(rng, &changes))
 }
 
 /// The latency of all requests, or of some. It is shorter than the timeout of the client.
@@ -158,7 +146,17 @@ fn any(rng: &mut StdRng) -> RequestMatcher {
     RequestMatcher::of(verb, plural, subresource)
 }
 
-fn response(code: u16, reason: &str, message: &str, applied: bool) -> RequestFault {
+/// Creates of pods or sets.
+fn creates(rng: &mut StdRng) -> RequestMatcher {
+    RequestMatcher::of("create", one(rng, &["pods", "pods", "orderedreplicasets"]), "")
+}
+
+fn refusal(rng: &mut StdRng) -> RequestFault {
+    let (code, reason, message) = one(rng, REFUSALS);
+    response(code, reason, message, false)
+}
+
+pub(crate) fn response(code: u16, reason: &str, message: &str, applied: bool) -> RequestFault {
     RequestFault::Response { code, reason: reason.to_owned(), message: message.to_owned(), applied }
 }
 
@@ -169,12 +167,10 @@ fn effect(rng: &mut StdRng) -> RequestFault {
         1 => response(403, "Forbidden", "User \"manager\" cannot do that", false),
         2 => response(429, "TooManyRequests", "too many requests, please try again later", false),
         3 => response(500, "InternalError", "etcdserver: request timed out", applied),
-        4 => response(
-            503,
-            "ServiceUnavailable",
-            "the server is currently unable to handle the request",
-            applied,
-        ),
+        4 => {
+            let message = "the server is currently unable to handle the request";
+            response(503, "ServiceUnavailable", message, applied)
+        }
         5 => response(504, "Timeout", "the request timed out", applied),
         6 => response(401, "Unauthorized", "Unauthorized", false),
         7 => response(410, "Expired", "too old resource version", false),

@@ -12,7 +12,7 @@ fn rollout(draw: &mut Draw<'_>) -> ScenarioBuilder {
 
 /// The rollout stays aborted.
 fn stays(builder: ScenarioBuilder) -> ScenarioBuilder {
-    builder.reason(condition::STALLED, reason::ABORTED, NoAction).ends(Outcome::Stalled)
+    builder.until(condition::STALLED, reason::ABORTED).ends(Outcome::Stalled)
 }
 
 /// The scenarios of this file.
@@ -28,7 +28,7 @@ pub(super) const ALL: &[Scenario] = &[
     Scenario("aborted-and-retried", |draw| {
         rollout(draw)
             .when_held(Abort)
-            .reason(condition::STALLED, reason::ABORTED, NoAction)
+            .until(condition::STALLED, reason::ABORTED)
             .after(draw.pause(500), Retry)
             .resume()
             .after(60_000, Resume(All))

@@ -16,8 +16,8 @@ pub(super) mod prelude {
     pub(in crate::scenarios) use serde_json::{Value, json};
 
     pub(in crate::scenarios) use super::{
-        Draw, SPELLINGS, Scenario, ScenarioBuilder, annotate, bounded, delete, deployment, four, hash, image,
-        line, node, prioritise, respell, scale, set, template, until_gone, web,
+        Draw, SPELLINGS, Scenario, ScenarioBuilder, annotate, bounded, delete, deployment, disowned, four,
+        hash, image, labelled, line, node, prioritise, respell, scale, set, stay, template, until_gone, web,
     };
     pub(in crate::scenarios) use crate::case::PodSelector::{self, Any, Held, Old, Orphan, Updated};
     pub(in crate::scenarios) use crate::case::ResumeRequest::{All, AtPod, Current, Previous, Raw};
@@ -29,16 +29,12 @@ pub(super) mod prelude {
     pub(in crate::scenarios) use crate::user::DEPLOYMENT;
 }
 
-/// How long a step waits for its condition, which faults may prevent.
-const TIME_LIMIT: Millis = 120_000;
-
 /// A scenario: its name, and its steps. It draws its parameters from random numbers.
 pub struct Scenario(pub(super) &'static str, pub(super) fn(&mut Draw<'_>) -> ScenarioBuilder);
 
 impl Scenario {
     /// The case with the parameters that these random numbers give; those of seed 1 give the default
     /// parameters.
-    #[must_use]
     pub fn case(&self, rng: &mut StdRng) -> Case {
         (self.1)(&mut Draw::from(rng)).build(self.0)
     }
@@ -154,11 +150,11 @@ impl ScenarioBuilder {
     }
 
     pub(super) fn when_complete(self, action: UserAction) -> Self {
-        self.step(WaitFor::Complete(TIME_LIMIT), action)
+        self.step(WaitFor::Complete, action)
     }
 
     pub(super) fn when_held(self, action: UserAction) -> Self {
-        self.step(WaitFor::Held(TIME_LIMIT), action)
+        self.step(WaitFor::Held, action)
     }
 
     pub(super) fn resume(self) -> Self {
@@ -166,11 +162,16 @@ impl ScenarioBuilder {
     }
 
     pub(super) fn when_updated(self, pods: usize, action: UserAction) -> Self {
-        self.step(WaitFor::UpdatedPods(pods, TIME_LIMIT), action)
+        self.step(WaitFor::UpdatedPods(pods), action)
     }
 
     pub(super) fn reason(self, condition: &str, reason: &str, action: UserAction) -> Self {
-        self.step(WaitFor::ConditionReason(condition.to_owned(), reason.to_owned(), TIME_LIMIT), action)
+        self.step(WaitFor::ConditionReason(condition.to_owned(), reason.to_owned()), action)
+    }
+
+    /// Waits until the condition has that reason.
+    pub(super) fn until(self, condition: &str, reason: &str) -> Self {
+        self.reason(condition, reason, UserAction::NoAction)
     }
 
     /// Waits until no object is at that path.
@@ -180,7 +181,7 @@ impl ScenarioBuilder {
     }
 
     pub(super) fn field_equals(self, path: &str, pointer: &str, value: Value, action: UserAction) -> Self {
-        self.step(WaitFor::FieldEquals(path.to_owned(), pointer.to_owned(), value, TIME_LIMIT), action)
+        self.step(WaitFor::FieldEquals(path.to_owned(), pointer.to_owned(), value), action)
     }
 
     /// The first pods, by name, get descending delete priorities.
@@ -266,7 +267,7 @@ pub(crate) fn deployment(name: &str, spec: &Value) -> Value {
     })
 }
 
-pub(crate) fn template(image: &str) -> Value {
+pub(super) fn template(image: &str) -> Value {
     json!({
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "main", "image": image}]},
@@ -277,7 +278,7 @@ pub(crate) fn template(image: &str) -> Value {
 pub(crate) const SPELLINGS: usize = 5;
 
 /// The same template in another spelling; each number has its own.
-pub(crate) fn spelled(image: &str, spelling: usize) -> Value {
+fn spelled(image: &str, spelling: usize) -> Value {
     let mut template = template(image);
     let spec = &mut template["spec"];
     match spelling % SPELLINGS {
@@ -310,19 +311,19 @@ pub(crate) fn without_spelling(template: &Template) -> Value {
 }
 
 /// Writes the same template in another spelling.
-pub(super) fn respell(image: &str, spelling: usize) -> UserAction {
+pub(crate) fn respell(image: &str, spelling: usize) -> UserAction {
     UserAction::PatchSpec(json!({"template": spelled(image, spelling)}))
 }
 
-pub(super) fn image(image: &str) -> UserAction {
+pub(crate) fn image(image: &str) -> UserAction {
     UserAction::PatchSpec(json!({"template": template(image)}))
 }
 
-pub(super) fn scale(replicas: usize) -> UserAction {
+pub(crate) fn scale(replicas: usize) -> UserAction {
     UserAction::PatchSpec(json!({"replicas": replicas}))
 }
 
-pub(super) fn annotate(selector: PodSelector, key: &str, value: Option<&str>) -> UserAction {
+pub(crate) fn annotate(selector: PodSelector, key: &str, value: Option<&str>) -> UserAction {
     UserAction::AnnotatePod(selector, key.to_owned(), value.map(str::to_owned))
 }
 
@@ -336,20 +337,34 @@ pub(crate) fn hash(image: &str) -> String {
 }
 
 /// The path of the set of `web` with that image.
-pub(super) fn set(image: &str) -> String {
+pub(crate) fn set(image: &str) -> String {
     format!("{SETS}/web-{}", hash(image))
+}
+
+/// Takes the owners from an object.
+pub(crate) fn disowned() -> Value {
+    json!({"metadata": {"ownerReferences": null}})
+}
+
+pub(crate) fn labelled(app: &str) -> Value {
+    json!({"metadata": {"labels": {"app": app}}})
+}
+
+/// Keeps an object from being deleted.
+pub(crate) fn stay() -> Value {
+    json!({"metadata": {"finalizers": ["example.com/stay"]}})
 }
 
 /// Waits until no object is at that path.
 pub(super) fn until_gone(path: &str) -> Step {
-    Step { wait_for: WaitFor::NotFound(path.to_owned(), TIME_LIMIT), action: UserAction::NoAction }
+    Step { wait_for: WaitFor::NotFound(path.to_owned()), action: UserAction::NoAction }
 }
 
-pub(super) fn node(name: &str) -> String {
+pub(crate) fn node(name: &str) -> String {
     format!("/api/v1/nodes/{name}")
 }
 
 /// Deletes the object at that path with that propagation policy.
-pub(super) fn delete(path: &str, policy: &str) -> UserAction {
+pub(crate) fn delete(path: &str, policy: &str) -> UserAction {
     UserAction::Delete(path.to_owned(), json!({"propagationPolicy": policy}))
 }

@@ -77,7 +77,7 @@ pub(super) const ALL: &[Scenario] = &[
     // before that, scaling deletes the pod and its point.
     Scenario("held-scaled-to-zero-and-back", |draw| {
         held(draw)
-            .reason(condition::HELD, reason::ROLLOUT_HELD, NoAction)
+            .until(condition::HELD, reason::ROLLOUT_HELD)
             .after(draw.pause(0), scale(0))
             .after(draw.pause(4000), scale(4))
             .wait(draw.pause(4000))

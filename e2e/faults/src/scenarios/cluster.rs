@@ -2,10 +2,6 @@
 
 use super::builder::prelude::*;
 
-fn stay() -> Value {
-    json!({"metadata": {"finalizers": ["example.com/stay"]}})
-}
-
 /// The scenarios of this file.
 pub(super) const ALL: &[Scenario] = &[
     // A quota allows no more pods for some time.
@@ -20,7 +16,7 @@ pub(super) const ALL: &[Scenario] = &[
             .ranked(4)
             .after(0, Create(quota))
             .rollout(draw)
-            .reason(condition::REPLICA_FAILURE, reason::FAILED_CREATE, NoAction)
+            .until(condition::REPLICA_FAILURE, reason::FAILED_CREATE)
             .after(
                 draw.pause(2000),
                 Delete("/api/v1/namespaces/default/resourcequotas/few".to_owned(), json!({})),

@@ -19,7 +19,10 @@ mod templates;
 use std::sync::LazyLock;
 
 pub use builder::Scenario;
-pub(crate) use builder::{SPELLINGS, deployment, hash, spelled, template, without_spelling};
+pub(crate) use builder::{
+    SPELLINGS, annotate, delete, deployment, disowned, hash, image, labelled, node, respell, scale, set,
+    stay, without_spelling,
+};
 
 /// Rollouts and deletions for [`CaseId::Deletion`](crate::campaign::CaseId::Deletion).
 pub(crate) use deletions::{DELETIONS, ROLLOUTS};

@@ -2,14 +2,6 @@
 
 use super::builder::prelude::*;
 
-fn disowned() -> Value {
-    json!({"metadata": {"ownerReferences": null}})
-}
-
-fn labelled(app: &str) -> Value {
-    json!({"metadata": {"labels": {"app": app}}})
-}
-
 /// A set without pods, with the name of the set of that image.
 fn replica_set(image: &str, app: &str, template: &Value, owners: &Value) -> Value {
     let hash = hash(image);
@@ -31,6 +23,19 @@ fn deleted(draw: &mut Draw<'_>, pause: Millis, policy: &str) -> ScenarioBuilder 
     let pods = draw.of(&[1, 2]);
     let rollout = four(draw).rollout(draw).when_updated(pods, NoAction);
     rollout.after(pause, delete(DEPLOYMENT, policy)).until_gone(DEPLOYMENT)
+}
+
+fn gone(draw: &mut Draw<'_>, policy: &str) -> ScenarioBuilder {
+    let pause = draw.pause(100);
+    deleted(draw, pause, policy)
+}
+
+/// The object is deleted in a rollout, and created again with one of these images.
+fn again(draw: &mut Draw<'_>, images: &[&str], replicas: &[u32], policy: &str) -> ScenarioBuilder {
+    let image = draw.of(images);
+    let spec = json!({"replicas": draw.of(replicas), "template": template(image)});
+    let pauses = [draw.pause(100), draw.pause(0)];
+    deleted(draw, pauses[0], policy).after(pauses[1], Create(deployment("web", &spec)))
 }
 
 /// The scenarios of this file.
@@ -122,14 +127,8 @@ pub(super) const ALL: &[Scenario] = &[
             .when_updated(1, PatchPod(Any(draw.of(&[1, 3])), disowned()))
             .wait(8000)
     }),
-    Scenario("deleted", |draw| {
-        let pause = draw.pause(100);
-        deleted(draw, pause, "Background").ends(Outcome::Deleted)
-    }),
-    Scenario("deleted-in-the-foreground", |draw| {
-        let pause = draw.pause(100);
-        deleted(draw, pause, "Foreground").ends(Outcome::Deleted)
-    }),
+    Scenario("deleted", |draw| gone(draw, "Background").ends(Outcome::Deleted)),
+    Scenario("deleted-in-the-foreground", |draw| gone(draw, "Foreground").ends(Outcome::Deleted)),
     // A finalizer delays the deletion: nothing is created or deleted, and the pods stay until the object is
     // deleted.
     Scenario("deleted-with-a-finalizer", |draw| {
@@ -147,10 +146,7 @@ pub(super) const ALL: &[Scenario] = &[
             .until_gone(DEPLOYMENT)
             .ends(Outcome::Deleted)
     }),
-    Scenario("deleted-without-its-pods", |draw| {
-        let pause = draw.pause(100);
-        deleted(draw, pause, "Orphan").ends(Outcome::Orphaned)
-    }),
+    Scenario("deleted-without-its-pods", |draw| gone(draw, "Orphan").ends(Outcome::Orphaned)),
     Scenario("deleted-while-held", |draw| {
         let policy = draw.of(&["Background", "Foreground"]);
         let point = draw.point();
@@ -163,20 +159,11 @@ pub(super) const ALL: &[Scenario] = &[
     }),
     // The object is deleted, and created again under the same name.
     Scenario("deleted-and-created", |draw| {
-        let image = draw.of(&["web:1", "web:2", "web:3"]);
-        let spec = json!({"replicas": draw.of(&[3, 4]), "template": template(image)});
-        let pauses = [draw.pause(100), draw.pause(0)];
-        deleted(draw, pauses[0], "Background").after(pauses[1], Create(deployment("web", &spec))).wait(5000)
+        again(draw, &["web:1", "web:2", "web:3"], &[3, 4], "Background").wait(5000)
     }),
     // The object is deleted without its pods, and created again. It adopts them.
     Scenario("orphaned-and-created", |draw| {
-        let image = draw.of(&["web:2", "web:1", "web:3"]);
-        let spec = json!({"replicas": draw.of(&[4, 3]), "template": template(image)});
-        let pauses = [draw.pause(100), draw.pause(0)];
-        deleted(draw, pauses[0], "Orphan").after(pauses[1], Create(deployment("web", &spec))).reason(
-            condition::AVAILABLE,
-            reason::MINIMUM_REPLICAS_AVAILABLE,
-            NoAction,
-        )
+        again(draw, &["web:2", "web:1", "web:3"], &[4, 3], "Orphan")
+            .until(condition::AVAILABLE, reason::MINIMUM_REPLICAS_AVAILABLE)
     }),
 ];

@@ -8,11 +8,11 @@ fn waiting_in_order(draw: &mut Draw<'_>) -> ScenarioBuilder {
         "replicas": 4, "deletionOrder": {"unavailablePods": "InOrder"},
         "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
     });
-    web(draw, &spec).ranked(4).after(0, SetReady(Any(3), false)).rollout(draw).reason(
-        condition::STALLED,
-        reason::WAITING_IN_ORDER,
-        NoAction,
-    )
+    web(draw, &spec)
+        .ranked(4)
+        .after(0, SetReady(Any(3), false))
+        .rollout(draw)
+        .until(condition::STALLED, reason::WAITING_IN_ORDER)
 }
 
 /// The scenarios of this file.
@@ -82,7 +82,7 @@ pub(super) const ALL: &[Scenario] = &[
             .after(0, Create(budget))
             .field_equals(place, "/status/currentHealthy", json!(4), prioritise(Any(2), 5))
             .rollout(draw)
-            .reason(condition::REPLICA_FAILURE, reason::EVICTION_REFUSED, NoAction)
+            .until(condition::REPLICA_FAILURE, reason::EVICTION_REFUSED)
             .after(draw.pause(500), Delete(place.to_owned(), json!({})))
     }),
     // Terminating pods count against the ceiling.

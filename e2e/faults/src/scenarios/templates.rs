@@ -5,11 +5,10 @@ use super::builder::prelude::*;
 /// The progress deadline is exceeded.
 fn late(draw: &mut Draw<'_>) -> ScenarioBuilder {
     let spec = json!({"progressDeadlineSeconds": draw.of(&[10, 2, 30])});
-    bounded(draw, spec).ranked(4).after(draw.pause(50), image(draw.of(&["broken:2", "crash:2"]))).reason(
-        condition::PROGRESSING,
-        reason::PROGRESS_DEADLINE_EXCEEDED,
-        NoAction,
-    )
+    bounded(draw, spec)
+        .ranked(4)
+        .after(draw.pause(50), image(draw.of(&["broken:2", "crash:2"])))
+        .until(condition::PROGRESSING, reason::PROGRESS_DEADLINE_EXCEEDED)
 }
 
 /// A template that the server refuses.
@@ -20,11 +19,10 @@ fn bad() -> UserAction {
 }
 
 fn stalled(draw: &mut Draw<'_>, strategy: &Value) -> ScenarioBuilder {
-    web(draw, &json!({"strategy": strategy})).ranked(4).after(draw.pause(50), bad()).reason(
-        condition::STALLED,
-        reason::TEMPLATE_REFUSED,
-        NoAction,
-    )
+    web(draw, &json!({"strategy": strategy}))
+        .ranked(4)
+        .after(draw.pause(50), bad())
+        .until(condition::STALLED, reason::TEMPLATE_REFUSED)
 }
 
 /// The scenarios of this file.
@@ -35,7 +33,7 @@ pub(super) const ALL: &[Scenario] = &[
         bounded(draw, spec)
             .ranked(4)
             .after(draw.pause(50), image("broken:2"))
-            .reason(condition::PROGRESSING, reason::PROGRESS_DEADLINE_EXCEEDED, NoAction)
+            .until(condition::PROGRESSING, reason::PROGRESS_DEADLINE_EXCEEDED)
             .ends(Outcome::Stalled)
     }),
     Scenario("template-refused", |draw| {
@@ -54,7 +52,7 @@ pub(super) const ALL: &[Scenario] = &[
     Scenario("rejected-by-kubelets", |draw| {
         bounded(draw, json!({"replicas": 3}))
             .after(draw.pause(50), image("refused:2"))
-            .reason(condition::REPLICA_FAILURE, reason::PODS_FAILED, NoAction)
+            .until(condition::REPLICA_FAILURE, reason::PODS_FAILED)
             .after(draw.pause(500), image(draw.of(&["web:2", "web:1"])))
     }),
     // The spelling of the template changes twice.

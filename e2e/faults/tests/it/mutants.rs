@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use faults::oracles::names;
+use faults::names;
 
 #[test]
 fn every_oracle_has_a_mutant_that_names_it() {

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use faults::oracles::check;
-use faults::{Case, run};
+use faults::{Case, check, run};
 
 #[test]
 fn no_regression_breaks_a_promise() {

@@ -4,11 +4,7 @@
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
-use faults::case::Outcome;
-use faults::log::RunEventKind;
-use faults::oracles::{Violation, check};
-use faults::scenarios::{ALL, Scenario};
-use faults::{Case, run};
+use faults::{ALL, Case, Outcome, RunEventKind, Scenario, Violation, check, run};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
