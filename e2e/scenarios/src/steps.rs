@@ -270,14 +270,3 @@ pub fn workload(version: &str, kind: &str, name: &str, spec: &Value) -> Value {
     }
     json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": whole})
 }
-
-/// Whether the object is held with this number of updated and of available pods.
-#[must_use]
-pub fn is_held_with(object: &OrderedDeployment, updated: i32, available: i32) -> bool {
-    let status = object.status.clone().unwrap_or_default();
-    status.hold.is_some()
-        && status.observed_generation == object.metadata.generation
-        && status.updated_replicas.unwrap_or_default() == updated
-        && status.available_replicas.unwrap_or_default() == available
-        && status.replicas.unwrap_or_default() == available
-}
