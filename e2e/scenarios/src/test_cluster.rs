@@ -324,11 +324,18 @@ impl TestCluster {
 /// Whether the newest generation of the object is complete with this number of replicas.
 #[must_use]
 pub fn is_complete(object: &OrderedDeployment, replicas: i32) -> bool {
-    let status = object.status.clone().unwrap_or_default();
     object.spec.replicas == replicas
-        && status.observed_generation == object.metadata.generation
-        && status.available_replicas == Some(replicas)
-        && status.condition(condition::COMPLETE).is_some_and(|found| found.status == ConditionStatus::True)
+        && object.status.as_ref().and_then(|status| status.available_replicas) == Some(replicas)
+        && condition_of(object, condition::COMPLETE)
+            .is_some_and(|found| found.status == ConditionStatus::True)
+}
+
+/// The condition of this type, if the status is about the newest generation.
+#[must_use]
+pub fn condition_of(object: &OrderedDeployment, type_: &str) -> Option<Condition> {
+    let status = object.status.as_ref()?;
+    let is_current = status.observed_generation == object.metadata.generation;
+    status.condition(type_).filter(|_| is_current).cloned()
 }
 
 /// The image of the first container; empty if there is none.
