@@ -30,6 +30,7 @@ pub use agents::collector::Collector;
 pub use agents::nodes::{NodeSpec, Taint};
 pub use audit::{Fault, Record};
 pub use clock::Clock;
-pub use sandbox::{Config, Error, Sandbox};
+pub use sandbox::{Config, Sandbox};
 pub use store::{Backup, Commit};
 pub use tls::Endpoint;
+pub use tls::Error;

@@ -1,11 +1,7 @@
 //! The clusters that are explored: the initial state of each, and the faults in it.
 
-use std::sync::Arc;
-
-use ordereddeployment_api::{OrderedDeployment, Template, template_hash};
+use ordereddeployment_api::Template;
 use serde_json::{Value, json};
-
-use crate::statuses::Statuses;
 
 /// A pod's pause point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,7 +51,7 @@ pub enum DeclaredPoint {
 }
 
 impl DeclaredPoint {
-    fn declared(self, index: usize) -> Value {
+    pub fn declared(self, index: usize) -> Value {
         let mut point = match self {
             Self::After(number) => json!({"afterUpdated": number}),
             Self::AfterTimed(number) => json!({"afterUpdated": number, "duration": "1m"}),
@@ -113,9 +109,6 @@ impl Case {
     }
 }
 
-/// How many names of pods are kept: no state has more pods.
-const NAMED: u16 = 64;
-
 /// How many templates there are.
 pub const TEMPLATES: u8 = 3;
 
@@ -125,65 +118,6 @@ pub fn template(number: u8) -> Template {
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "web", "image": format!("v{}", number + 1)}]},
     }))
-}
-
-/// What all states of one case have in common.
-pub struct Setup {
-    pub case: Case,
-    /// The object, with no status.
-    pub deployment: OrderedDeployment,
-    /// The templates: as in the spec, as in a set, and their hash.
-    pub templates: Vec<(Template, Template, String)>,
-    /// The UIDs of their sets.
-    pub sets: Vec<Arc<str>>,
-    /// The names and UIDs of the pods of a canonical state.
-    pub pods: Vec<(String, Arc<str>)>,
-    /// The only node.
-    pub node: Arc<str>,
-    pub statuses: Statuses,
-}
-
-impl Setup {
-    pub fn of(case: Case) -> anyhow::Result<Self> {
-        let mut strategy = match case.bounds {
-            Some((surge, unavailable)) => json!({
-                "type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable},
-            }),
-            None => json!({"type": "Recreate"}),
-        };
-        if !case.points.is_empty() {
-            let points = case.points.iter().enumerate().map(|(index, point)| point.declared(index));
-            strategy["pausePoints"] = points.collect();
-        }
-        let action = if case.aborts && case.broken_template.is_some() { "Abort" } else { "Continue" };
-        let deployment = serde_json::from_value(json!({
-            "apiVersion": "ordereddeployment.io/v1alpha1",
-            "kind": "OrderedDeployment",
-            "metadata": {"name": "web", "namespace": "default", "uid": "od", "generation": 1},
-            "spec": {
-                "replicas": case.replicas,
-                "selector": {"matchLabels": {"app": "web"}},
-                "strategy": strategy,
-                "progressDeadlineAction": action,
-                "template": template(case.template),
-            },
-        }))?;
-        let templates = (0..TEMPLATES).map(template).map(|template| {
-            let hash = template_hash(&template, 0);
-            (template.clone(), template.without_hash(), hash)
-        });
-        let sets = (0..TEMPLATES).map(|template| format!("set-t{template}").into());
-        let pods = (0..NAMED).map(|id| (format!("pod-{id:04}"), format!("uid-{id:04}").into()));
-        Ok(Self {
-            deployment,
-            templates: templates.collect(),
-            sets: sets.collect(),
-            pods: pods.collect(),
-            node: "n".into(),
-            statuses: Statuses::default(),
-            case,
-        })
-    }
 }
 
 /// Every cluster, or the part for every check of the repository, the small ones first.

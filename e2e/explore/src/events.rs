@@ -10,8 +10,9 @@ use ordereddeployment_oracle::{History, View, Violation, check_idle, check_view}
 use ordereddeployment_planner::{Act, Decision, DryRun, Read, decide};
 use ordereddeployment_preview::decide_and_read;
 
-use crate::case::{PodPausePoint, Setup, TEMPLATES};
+use crate::case::{PodPausePoint, TEMPLATES};
 use crate::pods::{PodState, id_of, now, old};
+use crate::setup::Setup;
 use crate::state::State;
 
 /// How long a hold lasts at most, in seconds: as long as it is from what is old until now.

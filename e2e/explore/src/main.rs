@@ -8,6 +8,7 @@ mod case;
 mod events;
 mod pods;
 mod search;
+mod setup;
 mod state;
 mod statuses;
 

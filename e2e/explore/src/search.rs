@@ -6,8 +6,9 @@ use anyhow::Result;
 use ordereddeployment_oracle::Violation;
 use rustc_hash::FxHashMap;
 
-use crate::case::{Case, Setup};
+use crate::case::Case;
 use crate::events::{Event, successors};
+use crate::setup::Setup;
 use crate::state::State;
 
 /// The results of one cluster.

@@ -17,8 +17,9 @@ use ordereddeployment_oracle::History;
 use ordereddeployment_planner::{Failure, Set, Snapshot};
 use ordereddeployment_preview::SimulatedCluster;
 
-use crate::case::{PodPausePoint, Setup};
-use crate::pods::{PodState, id_of, now, old, pod};
+use crate::case::PodPausePoint;
+use crate::pods::{PodState, id_of, now, old};
+use crate::setup::Setup;
 use crate::statuses::{Names, StoredStatus, fingerprint};
 
 /// A set.
@@ -134,13 +135,13 @@ impl State {
 
     /// What a decision in this state is made on.
     pub fn snapshot(&self, setup: &Setup) -> Snapshot {
-        let pods = self.pods.iter().map(|state| setup.statuses.pod(state, setup)).collect();
+        let pods = self.pods.iter().map(|state| setup.statuses.pod(state, || setup.pod(state))).collect();
         Snapshot { pods, ..self.without_pods(setup).observed() }
     }
 
     /// The cluster in this state.
     pub fn cluster(&self, setup: &Setup) -> SimulatedCluster {
-        let pods = self.pods.iter().map(|state| pod(state, setup)).collect();
+        let pods = self.pods.iter().map(|state| setup.pod(state)).collect();
         SimulatedCluster { pods, ..self.without_pods(setup) }
     }
 

@@ -11,8 +11,7 @@ use ordereddeployment_api::names::condition;
 use ordereddeployment_planner::Pod;
 use rustc_hash::FxHashMap;
 
-use crate::case::Setup;
-use crate::pods::{PodState, old, pod};
+use crate::pods::{PodState, old};
 
 /// The first number of a pod that is gone, and whose pause point is ahead.
 const GONE: u16 = 900;
@@ -81,10 +80,10 @@ pub struct Statuses {
 }
 
 impl Statuses {
-    /// The pod as the planner observes it.
-    pub fn pod(&self, state: &PodState, setup: &Setup) -> Arc<Pod> {
+    /// The pod as the planner observes it, made once.
+    pub fn pod(&self, state: &PodState, make: impl FnOnce() -> Pod) -> Arc<Pod> {
         let mut pods = self.pods.borrow_mut();
-        Arc::clone(pods.entry(*state).or_insert_with(|| Arc::new(pod(state, setup))))
+        Arc::clone(pods.entry(*state).or_insert_with(|| Arc::new(make())))
     }
 
     /// A stored status, with its pods renamed.

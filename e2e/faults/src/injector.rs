@@ -23,8 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use tower::{BoxError, service_fn};
 
 use crate::case::{Case, Fault, Millis, Moment, RequestFault, Span, UserAction};
-use crate::log::{DELAYED, NO_RESPONSE, RunEventKind};
-use crate::run::LogWriter;
+use crate::log::{DELAYED, LogWriter, NO_RESPONSE, RunEventKind};
 use crate::user::User;
 use request::RequestInfo;
 

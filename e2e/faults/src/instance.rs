@@ -15,8 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::injector::FaultInjector;
-use crate::log::RunEventKind;
-use crate::run::LogWriter;
+use crate::log::{LogWriter, RunEventKind};
 
 /// The time from the exit of an instance to its restart, as by a kubelet.
 const RESTART: Duration = Duration::from_secs(1);

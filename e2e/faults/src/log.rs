@@ -1,8 +1,16 @@
 //! What happened in a run: the input of the oracles.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
 use jiff::Timestamp;
 use ordereddeployment_planner::{Decision, Snapshot};
-use ordereddeployment_sandbox::{Commit, Record};
+use ordereddeployment_sandbox::{Commit, Record, Sandbox};
+
+/// The maximum number of decisions of a run, so that an endless loop does not use all memory.
+const MAX_DECISIONS: usize = 30_000;
+/// The maximum number of pods of all decisions.
+const MAX_PODS: usize = 3_000_000;
 
 /// What happened in a run.
 #[derive(Clone, Debug, Default)]
@@ -113,5 +121,38 @@ impl Log {
         }
         lines.sort_by_key(|(place, _)| *place);
         lines.into_iter().map(|(_, line)| line).collect()
+    }
+}
+
+/// Writes the log of a run.
+#[derive(Clone)]
+pub(crate) struct LogWriter {
+    pub(crate) log: Arc<Mutex<Log>>,
+    /// The number of pods of all decisions so far.
+    pub(crate) weight: Arc<AtomicUsize>,
+    pub(crate) sandbox: Arc<Sandbox>,
+}
+
+impl LogWriter {
+    pub(crate) fn event(&self, kind: RunEventKind) {
+        let (at, requests) = (self.sandbox.now(), self.sandbox.answered());
+        self.write(|log| log.events.push(RunEvent { at, requests, kind }));
+    }
+
+    pub(crate) fn write(&self, entry: impl FnOnce(&mut Log)) {
+        entry(&mut self.log.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Records a decision of that instance.
+    pub(crate) fn decided(&self, instance: u32, snapshot: &Snapshot, decision: &Decision) {
+        let before = self.weight.fetch_add(snapshot.pods.len(), Ordering::Relaxed);
+        let (at, requests) = (self.sandbox.now(), self.sandbox.answered());
+        let (snapshot, decision) = (snapshot.clone(), decision.clone());
+        self.write(|log| {
+            // The panic of the controller is in the log.
+            let is_endless = before > MAX_PODS || log.decisions.len() >= MAX_DECISIONS;
+            assert!(!is_endless, "the controller makes decisions in an endless loop");
+            log.decisions.push(DecisionRecord { at, requests, instance, snapshot, decision });
+        });
     }
 }

@@ -9,14 +9,12 @@ mod requests;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::case::{Case, Fault, Millis, Moment, Span, WatchFault};
+use crate::case::{Case, Fault, Moment, Span, WatchFault};
 pub(crate) use requests::response;
+use requests::{moment, one};
 
 /// The resources of watches.
 const WATCHED: &[&str] = &["", "pods", "pods", "pods", "ordereddeployments", "orderedreplicasets", "nodes"];
-
-/// The lengths of scenarios, from short to long.
-const LENGTHS: &[Millis] = &[5000, 15_000, 40_000, 150_000];
 
 /// Adds up to six faults.
 pub(crate) fn add_faults(case: &mut Case, rng: &mut StdRng) {
@@ -77,15 +75,4 @@ fn watch(rng: &mut StdRng) -> WatchFault {
 fn jump(rng: &mut StdRng) -> i64 {
     let max = one(rng, &[1000, 30_000, 3_600_000, 36_000_000]);
     rng.random_range(-max..=max)
-}
-
-/// One of these.
-fn one<T: Clone>(rng: &mut StdRng, of: &[T]) -> T {
-    of[rng.random_range(0..of.len())].clone()
-}
-
-/// A moment of the run. Early moments are more likely.
-fn moment(rng: &mut StdRng) -> Millis {
-    let length = one(rng, LENGTHS);
-    rng.random_range(0..length)
 }

@@ -2,7 +2,7 @@
 //! and waits until all settles.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -11,7 +11,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Client;
 use kube::api::{Api, PostParams};
 use ordereddeployment_api::crds;
-use ordereddeployment_planner::{Decision, Snapshot};
 use ordereddeployment_sandbox::{self as sandbox, Collector, Commit, NodeSpec, Sandbox};
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing_subscriber::Layer;
@@ -20,7 +19,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use crate::case::{Case, Fault, Forgery, Span, UserAction, WaitFor, WatchFault};
 use crate::injector::FaultInjector;
 use crate::instance::{Frozen, Offsets, Setup, supervise};
-use crate::log::{DecisionRecord, Log, RunEvent, RunEventKind};
+use crate::log::{Log, LogWriter, RunEventKind};
 use crate::user::{HOSTILE, User};
 
 /// The start time of every run.
@@ -31,10 +30,6 @@ const SETTLING: Duration = Duration::from_secs(900);
 const SETTLED: Duration = Duration::from_secs(60);
 /// The time within which all events are reported.
 const REPORTING: Duration = Duration::from_secs(10);
-/// The maximum number of decisions of a run, so that an endless loop does not use all memory.
-const MAX_DECISIONS: usize = 30_000;
-/// The maximum number of pods of all decisions.
-const MAX_PODS: usize = 3_000_000;
 /// The maximum number of requests that the server answers in a run, far more than any run without a mistake
 /// has. The run ends there: a controller that sends requests in an endless loop would do so until the end of
 /// the simulated time.
@@ -69,39 +64,6 @@ extern "C" fn getrandom(buffer: *mut u8, length: usize, _flags: u32) -> isize {
     // SAFETY: the caller passes a buffer of that length.
     unsafe { buffer.write_bytes(0x5e, length) };
     isize::try_from(length).unwrap_or(isize::MAX)
-}
-
-/// Writes the log of a run.
-#[derive(Clone)]
-pub(crate) struct LogWriter {
-    log: Arc<Mutex<Log>>,
-    /// The number of pods of all decisions so far.
-    weight: Arc<AtomicUsize>,
-    pub(crate) sandbox: Arc<Sandbox>,
-}
-
-impl LogWriter {
-    pub(crate) fn event(&self, kind: RunEventKind) {
-        let (at, requests) = (self.sandbox.now(), self.sandbox.answered());
-        self.write(|log| log.events.push(RunEvent { at, requests, kind }));
-    }
-
-    fn write(&self, entry: impl FnOnce(&mut Log)) {
-        entry(&mut self.log.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    /// Records a decision of that instance.
-    pub(crate) fn decided(&self, instance: u32, snapshot: &Snapshot, decision: &Decision) {
-        let before = self.weight.fetch_add(snapshot.pods.len(), Ordering::Relaxed);
-        let (at, requests) = (self.sandbox.now(), self.sandbox.answered());
-        let (snapshot, decision) = (snapshot.clone(), decision.clone());
-        self.write(|log| {
-            // The panic of the controller is in the log.
-            let is_endless = before > MAX_PODS || log.decisions.len() >= MAX_DECISIONS;
-            assert!(!is_endless, "the controller makes decisions in an endless loop");
-            log.decisions.push(DecisionRecord { at, requests, instance, snapshot, decision });
-        });
-    }
 }
 
 /// Counts the warnings and errors of this thread.

@@ -3,8 +3,7 @@
 use jiff::Timestamp;
 use ordereddeployment_planner::Act;
 
-use crate::Messages;
-use crate::view::{View, count, current_sets};
+use crate::view::{Messages, View, count, current_sets};
 
 /// A pod that fails after this time, in seconds, is replaced at once.
 const EARLY: i64 = 600;

@@ -14,8 +14,7 @@ use ordereddeployment_api::{
 use ordereddeployment_planner::{Act, Decision, Point, Purpose, Set, Snapshot, to_compare};
 
 use crate::deletes::targets;
-use crate::view::{ActivePod, View, count, current_set, is_true};
-use crate::{Messages, Violation};
+use crate::view::{ActivePod, Messages, View, Violation, count, current_set, is_true};
 
 /// What is known of a rollout from outside.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -14,7 +14,6 @@ mod idle;
 mod status;
 mod view;
 
-use std::fmt;
 use std::time::Duration;
 
 use ordereddeployment_planner::{Act, Decision, Snapshot};
@@ -24,27 +23,7 @@ pub use deletes::{below_floor, collected, rollout_order};
 pub use history::History;
 pub use idle::check_idle;
 pub use status::{conditions, counts, generation};
-pub use view::{ActivePod, View, count, current_sets, is_true};
-
-/// A rule that a decision breaks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// The promise, as `docs/reliability.md` numbers it.
-    pub rule: &'static str,
-    /// The oracle that found it.
-    pub oracle: &'static str,
-    /// What is wrong.
-    pub message: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} ({})", self.rule, self.message, self.oracle)
-    }
-}
-
-/// What one oracle finds: a message for each violation.
-pub type Messages = Vec<String>;
+pub use view::{ActivePod, Messages, View, Violation, count, current_sets, is_true};
 
 /// An oracle over an act, and over what the act was decided on.
 type Oracle = fn(&View<'_>, &Act) -> Messages;

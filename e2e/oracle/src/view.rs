@@ -4,6 +4,7 @@
 //! is not repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
@@ -13,6 +14,26 @@ use ordereddeployment_api::{
 };
 use ordereddeployment_planner::{Pod, Set, Snapshot, is_of, node_rules, to_compare};
 use ordereddeployment_sorter::Pods;
+
+/// A rule that a decision breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The promise, as `docs/reliability.md` numbers it.
+    pub rule: &'static str,
+    /// The oracle that found it.
+    pub oracle: &'static str,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.rule, self.message, self.oracle)
+    }
+}
+
+/// What one oracle finds: a message for each violation.
+pub type Messages = Vec<String>;
 
 /// An active pod.
 #[derive(Clone, Copy, Debug)]

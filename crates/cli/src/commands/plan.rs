@@ -6,11 +6,9 @@ mod spec_change;
 mod text;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use kube::Client;
-use ordereddeployment_api::parse_pause_duration;
 use ordereddeployment_planner::whole_seconds;
 use ordereddeployment_wire::Family;
 use serde_json::Value;
@@ -23,6 +21,7 @@ use crate::terminal::escape::{print, print_data, print_line};
 use crate::view::state::ObservedState;
 use crate::view::tree::{Drawing, Fold};
 use forecast::AssumptionFlags;
+pub(crate) use forecast::duration;
 use spec_change::SpecChange;
 
 /// Preview a change step by step: which pods are deleted, in which order, and where the rollout pauses
@@ -120,14 +119,6 @@ async fn is_missing(connection: &Connection, name: &str) -> Result<bool> {
         // The next read reports other errors.
         _ => Ok(false),
     }
-}
-
-/// Parses a duration, which may be 0.
-pub(crate) fn duration(text: &str) -> Result<Duration> {
-    if text == "0" || text == "0s" {
-        return Ok(Duration::ZERO);
-    }
-    parse_pause_duration(text).ok_or_else(|| anyhow!("give a duration such as 30s, 5m or 500ms"))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Requests to the controller: a field of the status that a client writes and the controller removes once it
 //! has answered.
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use kube::api::Patch;
 use ordereddeployment_api::{Hold, OrderedDeployment, OrderedDeploymentStatus};
 use serde_json::{Value, json};
@@ -11,6 +12,8 @@ use serde_json::{Value, json};
 use crate::client::Connection;
 use crate::client::explain::explain;
 use crate::exit::TimedOut;
+use crate::terminal::escape::print_stderr;
+use crate::view::phase::pause_point;
 
 pub(crate) struct StatusRequest<'a> {
     connection: &'a Connection,
@@ -88,4 +91,27 @@ pub(crate) fn next_command((name, flags): (&str, &str), hold: Option<&Hold>, pau
         None if paused => format!("continue with `kubectl ordered unpause {name}{flags}`"),
         None => format!("watch it with `kubectl ordered get {name} -w{flags}`"),
     }
+}
+
+/// Shows the pause point that a resume without a name passes, and asks whether to pass it.
+pub(crate) async fn confirm(name: &str, hold: &Hold, pods: &str, flags: &str, yes: bool) -> Result<()> {
+    let shown = format!("{name} is paused at {} since {}: {pods}", pause_point(hold), hold.since.0);
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        bail!(
+            "{shown}\nhint: name the pause point that you mean: `kubectl ordered resume {name} {}{flags}`",
+            hold.label()
+        );
+    }
+    print_stderr(format_args!("{shown}\n"));
+    if yes {
+        return Ok(());
+    }
+    print_stderr(format_args!("Pass it? [y/N] "));
+    let mut answer = String::new();
+    let read = tokio::task::spawn_blocking(move || std::io::stdin().read_line(&mut answer).map(|_| answer));
+    let answer = read.await?.context("cannot read the answer")?;
+    if !matches!(answer.trim(), "y" | "Y" | "yes") {
+        bail!("nothing was changed");
+    }
+    Ok(())
 }

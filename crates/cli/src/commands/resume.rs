@@ -3,7 +3,6 @@
 
 mod plain;
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -16,8 +15,8 @@ use crate::client::explain::explain;
 use crate::client::{
     ConnectArgs, Connection, DryRunArgs, OfEither, Timeout, object_name, of_either, timeout,
 };
-use crate::commands::request::{StatusRequest, next_command};
-use crate::terminal::escape::{print_line, print_stderr};
+use crate::commands::request::{StatusRequest, confirm, next_command};
+use crate::terminal::escape::print_line;
 use crate::view::declared;
 use crate::view::overview::images;
 use crate::view::phase::{aborted, blocked, pause_point, suspended_revision};
@@ -105,29 +104,6 @@ async fn chosen(args: &Args, connection: &Connection) -> Result<Option<String>> 
     let pods = format!("{updated} of {} pods are of the new template ({template})", spec.replicas);
     confirm(name, &hold, &pods, &connection.flags, args.yes).await?;
     Ok(Some(hold.id))
-}
-
-/// Shows the pause point that a resume without a name passes, and asks whether to pass it.
-async fn confirm(name: &str, hold: &Hold, pods: &str, flags: &str, yes: bool) -> Result<()> {
-    let shown = format!("{name} is paused at {} since {}: {pods}", pause_point(hold), hold.since.0);
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        bail!(
-            "{shown}\nhint: name the pause point that you mean: `kubectl ordered resume {name} {}{flags}`",
-            hold.label()
-        );
-    }
-    print_stderr(format_args!("{shown}\n"));
-    if yes {
-        return Ok(());
-    }
-    print_stderr(format_args!("Pass it? [y/N] "));
-    let mut answer = String::new();
-    let read = tokio::task::spawn_blocking(move || std::io::stdin().read_line(&mut answer).map(|_| answer));
-    let answer = read.await?.context("cannot read the answer")?;
-    if !matches!(answer.trim(), "y" | "Y" | "yes") {
-        bail!("nothing was changed");
-    }
-    Ok(())
 }
 
 /// The id of the point of this name: of the hold, or of a point that is ahead or passed.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use ordereddeployment_api::PausePoint;
 
 use crate::terminal::escape::escaped;
-use crate::terminal::style::{Paint, Style, width_of_stdout};
+use crate::terminal::style::{Paint, Style};
 use crate::terminal::table::{shortened, text_of};
 use crate::view::age::age;
 use crate::view::overview::{Overview, PodRow, SetRow};
@@ -16,7 +16,7 @@ use crate::view::pause_points::Barrier;
 use crate::view::phase::{Phase, side};
 use crate::view::pod::pods_in_words;
 use columns::laid_out;
-pub(crate) use columns::{Health, pod_columns, pod_lines};
+pub(crate) use columns::{Drawing, Fold, Health, pod_columns, pod_lines};
 pub(crate) use head::{commands, counted, detail, head, headline, summary};
 
 /// The width of the tree lines before the cells of a pod.
@@ -24,33 +24,6 @@ const INDENT: usize = 4;
 /// Trees with more pods are folded.
 const MANY: usize = 50;
 const SHOWN: usize = 15;
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Drawing<'a> {
-    pub(crate) style: Style,
-    /// Flags to repeat in the printed commands.
-    pub(crate) flags: &'a str,
-    /// The width of the terminal: columns that do not fit are left out. `None` on a pipe.
-    pub(crate) width: Option<usize>,
-    pub(crate) wide: bool,
-    pub(crate) fold: Fold<'a>,
-}
-
-impl<'a> Drawing<'a> {
-    pub(crate) fn of_stdout(flags: &'a str) -> Self {
-        let style = Style::of_stdout();
-        Self { style, flags, width: width_of_stdout(), wide: false, fold: Fold::default() }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Fold<'a> {
-    pub(crate) all: bool,
-    /// Show only pods with this text in their name, node, pool or status, and all of them.
-    pub(crate) filter: Option<&'a str>,
-    /// Whether a key shows all pods, and not the flag of a command.
-    pub(crate) on_screen: bool,
-}
 
 /// The whole tree. Every line ends with a line break.
 pub(crate) fn render(overview: &Overview, drawing: Drawing<'_>) -> String {

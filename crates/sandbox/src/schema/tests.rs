@@ -82,7 +82,7 @@ fn valid_values_pass() {
         (json!({"type": "integer", "format": "int32"}), json!(2_147_483_647)),
         (json!({"type": "number"}), json!(1)),
         (json!({"x-kubernetes-int-or-string": true}), json!("25%")),
-        (json!({"type": "string", "format": "date-time"}), json!("2024-02-29T23:59:59.5+01:00")),
+        (json!({"type": "string", "format": "date-time"}), json!("9999-12-31t23:59:59,5+99:99")),
         (json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}), json!({"a": {"b": 1}})),
     ] {
         let schema = schema(&json!({"type": "object", "properties": {"x": node}}));

@@ -8,25 +8,15 @@ use super::crd::{is_crd, storage_version};
 use super::{Answer, Ask, Reply, State, metadata, patch, scale, storage};
 use crate::builtin;
 use crate::object;
-use crate::protobuf;
 use crate::render;
 use crate::resource::{Origin, ResourceInfo};
 use crate::schema::Cause;
 use crate::status::Failure;
 use crate::store::Key;
 
-/// Rejects a body that is neither JSON nor protobuf.
-pub(super) fn require_json(ask: &Ask<'_>) -> Result<(), Failure> {
-    let media = ask.call.content_type.split(';').next().unwrap_or_default().trim();
-    if matches!(media, "" | "application/json" | protobuf::OBJECTS) {
-        return Ok(());
-    }
-    Err(Failure::unsupported_media_type("application/json"))
-}
-
 /// The object in the body, decoded before the server reads any object.
 pub(super) fn decode_body(ask: &Ask<'_>) -> Result<Value, Failure> {
-    require_json(ask)?;
+    metadata::require_json(ask)?;
     let mut body = ask.call.json()?;
     metadata::decode(ask, &mut body)?;
     if ask.info.origin == Origin::Builtin {

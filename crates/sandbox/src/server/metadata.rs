@@ -310,3 +310,12 @@ impl State {
         }
     }
 }
+
+/// Rejects a body that is neither JSON nor protobuf.
+pub(super) fn require_json(ask: &Ask<'_>) -> Result<(), Failure> {
+    let media = ask.call.content_type.split(';').next().unwrap_or_default().trim();
+    if matches!(media, "" | "application/json" | crate::protobuf::OBJECTS) {
+        return Ok(());
+    }
+    Err(Failure::unsupported_media_type("application/json"))
+}

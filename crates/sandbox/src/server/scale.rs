@@ -7,7 +7,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::create::require_json;
 use super::{Answer, Ask, Reply, State, metadata, patch};
 use crate::object;
 use crate::patch::PatchKind;
@@ -23,7 +22,7 @@ impl State {
         let sent = match *method {
             Method::GET => None,
             Method::PUT => {
-                require_json(ask)?;
+                metadata::require_json(ask)?;
                 let sent = ask.call.json()?;
                 let scale = decoded(&sent)?;
                 check_names(ask, &sent)?;

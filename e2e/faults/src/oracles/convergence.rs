@@ -12,7 +12,7 @@ use ordereddeployment_planner::{Set, is_of};
 use ordereddeployment_wire::PodView;
 use serde_json::Value;
 
-use super::Violation;
+use super::history::Violation;
 use super::history::{
     History, Kind, WATCHED, controller, deployment, found, is_terminating, name, status, uid,
 };

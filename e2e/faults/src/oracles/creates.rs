@@ -7,7 +7,7 @@ use ordereddeployment_api::names::label;
 use ordereddeployment_planner::SetChange;
 use serde_json::Value;
 
-use super::Violation;
+use super::history::Violation;
 use super::history::{
     History, Kind, Write, controller, deployment, found, is_terminating, name, uid, write_at,
 };

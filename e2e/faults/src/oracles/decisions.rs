@@ -7,7 +7,7 @@ use ordereddeployment_api::OrderedDeploymentStatus;
 use ordereddeployment_oracle::{self as oracle, View, check};
 use ordereddeployment_planner::Decision;
 
-use super::Violation;
+use super::history::Violation;
 use super::history::{History, Kind, Write, deployment, found, status};
 use crate::log::DecisionRecord;
 

@@ -10,7 +10,7 @@ use ordereddeployment_planner::{Act, Point, Purpose, Target};
 use ordereddeployment_sandbox::Record;
 use ordereddeployment_wire::PodView;
 
-use super::Violation;
+use super::history::Violation;
 use super::history::{History, Kind, Write, controller, found, is_terminating, number, version};
 use crate::log::{DecisionRecord, RunEvent, RunEventKind};
 use crate::scenarios::without_spelling;

@@ -4,7 +4,7 @@
 //! It checks nothing.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
 use jiff::Timestamp;
 use ordereddeployment_api::OrderedDeploymentStatus;
@@ -12,7 +12,6 @@ use ordereddeployment_planner::{Act, Decision};
 use ordereddeployment_sandbox::{Commit, Record};
 use serde_json::Value;
 
-use super::Violation;
 use crate::log::{DELAYED, DecisionRecord, NO_RESPONSE, RunEventKind, instance};
 use crate::{Case, Log};
 
@@ -356,4 +355,30 @@ pub(super) fn deployment(decided: &DecisionRecord) -> &str {
 pub(super) fn write_at<'h, 'a>(history: &'h History<'a>, place: usize) -> Option<&'h Write<'a>> {
     let at = history.writes.binary_search_by_key(&place, |write| write.place).ok()?;
     Some(&history.writes[at])
+}
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The promise, as `docs/reliability.md` numbers it.
+    pub rule: &'static str,
+    /// The oracle that found it.
+    pub oracle: &'static str,
+    /// When, by the server's clock.
+    pub at: Timestamp,
+    /// What happened.
+    pub message: String,
+}
+
+impl Violation {
+    /// Whether that oracle found it, or that rule for decisions.
+    pub fn is_of(&self, oracle: &str) -> bool {
+        self.oracle == oracle || self.message.ends_with(&format!("({oracle})"))
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}: {} ({})", self.rule, self.at, self.message, self.oracle)
+    }
 }

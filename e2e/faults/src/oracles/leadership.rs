@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Violation;
+use super::history::Violation;
 use super::history::{History, Kind, WATCHED, found, is_terminating};
 use crate::case::Fault;
 use crate::log::RunEventKind;

@@ -14,38 +14,9 @@ mod ownership;
 mod staleness;
 mod steady_state;
 
-use std::fmt;
-
-use jiff::Timestamp;
-
 use crate::{Case, Log};
 use history::History;
-
-/// A broken promise.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// The promise, as `docs/reliability.md` numbers it.
-    pub rule: &'static str,
-    /// The oracle that found it.
-    pub oracle: &'static str,
-    /// When, by the server's clock.
-    pub at: Timestamp,
-    /// What happened.
-    pub message: String,
-}
-
-impl Violation {
-    /// Whether that oracle found it, or that rule for decisions.
-    pub fn is_of(&self, oracle: &str) -> bool {
-        self.oracle == oracle || self.message.ends_with(&format!("({oracle})"))
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}: {} ({})", self.rule, self.at, self.message, self.oracle)
-    }
-}
+pub use history::Violation;
 
 /// One oracle.
 type Oracle = fn(&History<'_>) -> Vec<Violation>;

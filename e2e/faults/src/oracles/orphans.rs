@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Violation;
+use super::history::Violation;
 use super::history::{History, Write, controller, found, is_terminating, name, uid, version};
 use crate::log::instance;
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Violation;
+use super::history::Violation;
 use super::history::{History, found};
 use crate::case::{Fault, Outcome, UserAction};
 use crate::log::{RunEvent, RunEventKind};

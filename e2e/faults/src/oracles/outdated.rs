@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Violation;
+use super::history::Violation;
 use super::history::{History, Kind, Write, deployment, is_terminating, number, uid, version};
 use super::leadership;
 use super::staleness::max_staleness;

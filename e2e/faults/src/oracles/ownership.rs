@@ -7,7 +7,7 @@ use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::annotation;
 use serde_json::Value;
 
-use super::Violation;
+use super::history::Violation;
 use super::history::{History, Kind, Write, controller, deployment, found, name, uid};
 use crate::case::{Fault, RequestFault};
 use crate::log::instance;

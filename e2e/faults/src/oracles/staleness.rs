@@ -11,7 +11,7 @@ use ordereddeployment_planner::Pod;
 use ordereddeployment_wire::PodView;
 use serde_json::Value;
 
-use super::Violation;
+use super::history::Violation;
 use super::history::{History, Kind, controller, deployment, found, name, number, uid, version};
 use crate::case::{Fault, Millis, RequestFault, WatchFault};
 use crate::log::{DecisionRecord, RunEventKind};

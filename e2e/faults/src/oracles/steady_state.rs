@@ -4,7 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::Violation;
+use super::history::Violation;
 use super::history::{History, Kind, Write, deployment, found, name, status, uid};
 use crate::log::{RunEventKind, instance};
 use crate::run::MAX_REQUESTS;

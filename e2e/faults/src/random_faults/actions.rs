@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use super::{moment, one};
+use super::requests::{moment, one};
 use crate::case::UserAction::{self, PatchSpec, Resume};
 use crate::case::{Fault, Forgery, Millis, PodSelector, RequestMatcher, ResumeRequest};
 use crate::scenarios::{

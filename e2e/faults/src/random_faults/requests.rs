@@ -5,8 +5,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::json;
 
-use super::one;
-use crate::case::{Fault, RequestFault, RequestMatcher};
+use crate::case::{Fault, Millis, RequestFault, RequestMatcher};
 use crate::scenarios::{disowned, labelled};
 
 /// Verb, resource and subresource of the requests of the controllers.
@@ -178,4 +177,18 @@ fn effect(rng: &mut StdRng) -> RequestFault {
         10 => RequestFault::NoResponse { applied },
         _ => RequestFault::Delay(one(rng, &[20, 500, 5000, 9000, 30_000])),
     }
+}
+
+/// The lengths of scenarios, from short to long.
+const LENGTHS: &[Millis] = &[5000, 15_000, 40_000, 150_000];
+
+/// One of these.
+pub(super) fn one<T: Clone>(rng: &mut StdRng, of: &[T]) -> T {
+    of[rng.random_range(0..of.len())].clone()
+}
+
+/// A moment of the run. Early moments are more likely.
+pub(super) fn moment(rng: &mut StdRng) -> Millis {
+    let length = one(rng, LENGTHS);
+    rng.random_range(0..length)
 }

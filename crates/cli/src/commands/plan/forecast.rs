@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{ListParams, PostParams};
 use kube::core::{Request, Status};
@@ -11,6 +11,7 @@ use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{
     DeclaredPausePoint, OrderedDeployment, OrderedDeploymentSpec, OrderedDeploymentStatus,
+    parse_pause_duration,
 };
 use ordereddeployment_placement as placement;
 use ordereddeployment_planner::{
@@ -21,7 +22,6 @@ use ordereddeployment_sorter::NodeFacts;
 use ordereddeployment_wire::{Family, NamespacedUid, PodView, new_pod, strict_create};
 use serde_json::Value;
 
-use super::duration;
 use super::spec_change::{SpecChange, refuse_invalid};
 use crate::client::explain::explain;
 use crate::view::phase::aborted;
@@ -303,4 +303,12 @@ fn why(
 fn node<'s>(snapshot: &'s Snapshot, place: &Place) -> Option<&'s NodeFacts> {
     let pod = snapshot.pods.iter().find(|pod| pod.facts.uid == place.uid)?;
     snapshot.nodes.get(pod.facts.node.as_ref()?)?.as_ref()
+}
+
+/// Parses a duration, which may be 0.
+pub(crate) fn duration(text: &str) -> Result<Duration> {
+    if text == "0" || text == "0s" {
+        return Ok(Duration::ZERO);
+    }
+    parse_pause_duration(text).ok_or_else(|| anyhow!("give a duration such as 30s, 5m or 500ms"))
 }

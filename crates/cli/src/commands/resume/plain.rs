@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::client::Connection;
 use crate::client::explain::explain;
-use crate::commands::resume::confirm;
+use crate::commands::request::confirm;
 
 /// The pause point that this Deployment is paused at, and the annotation that says so.
 fn hold(deployment: &Deployment) -> Option<(Hold, String)> {

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Drawing;
-use crate::terminal::style::Style;
+use crate::terminal::style::{Style, width_of_stdout};
 use crate::terminal::table::{Column, Dropped, REASON, Table, left, right};
 use crate::view::age::age;
 use crate::view::overview::{Overview, PodRow};
@@ -18,6 +17,33 @@ const DROPPED: [Dropped; 6] = [
     ("RESTARTS", REASON),
     ("NODE", REASON),
 ];
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drawing<'a> {
+    pub(crate) style: Style,
+    /// Flags to repeat in the printed commands.
+    pub(crate) flags: &'a str,
+    /// The width of the terminal: columns that do not fit are left out. `None` on a pipe.
+    pub(crate) width: Option<usize>,
+    pub(crate) wide: bool,
+    pub(crate) fold: Fold<'a>,
+}
+
+impl<'a> Drawing<'a> {
+    pub(crate) fn of_stdout(flags: &'a str) -> Self {
+        let style = Style::of_stdout();
+        Self { style, flags, width: width_of_stdout(), wide: false, fold: Fold::default() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fold<'a> {
+    pub(crate) all: bool,
+    /// Show only pods with this text in their name, node, pool or status, and all of them.
+    pub(crate) filter: Option<&'a str>,
+    /// Whether a key shows all pods, and not the flag of a command.
+    pub(crate) on_screen: bool,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
