@@ -169,8 +169,13 @@ impl TestCluster {
 
     /// The same server with a separate proxy, for another controller.
     pub async fn behind_another_proxy(&self) -> Result<Self> {
-        let plane = self.control_plane().context("a second proxy is for a real server")?;
-        let proxy = Arc::new(Proxy::start(&plane.controller_kubeconfig()).await?);
+        let upstream = match &*self.backend {
+            Backend::Sandbox(_) => {
+                std::fs::read_to_string(&self.straight).context("cannot read a kubeconfig")?
+            }
+            Backend::Real(plane) => plane.controller_kubeconfig(),
+        };
+        let proxy = Arc::new(Proxy::start(&upstream).await?);
         let kubeconfig = self.kubeconfig.with_extension(format!("{:08x}", rand::random::<u32>()));
         kubeconfig::write_private(&kubeconfig, &proxy.kubeconfig(&self.namespace))?;
         Ok(Self { proxy, kubeconfig, ..self.clone() })
