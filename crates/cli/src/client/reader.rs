@@ -41,7 +41,7 @@ impl Connection {
                 | watcher::Error::WatchFailed(error),
             ) => explain(error, &doing),
             // As text: its causes say the same again.
-            other => anyhow!("{doing}: {other}"),
+            other @ wait::Error::ProbeFailed(_) => anyhow!("{doing}: {other}"),
         })?;
         found.ok_or_else(|| anyhow!("{name} was deleted"))
     }
