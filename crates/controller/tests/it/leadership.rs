@@ -110,10 +110,8 @@ async fn a_watch_that_fails_for_long_asks_rarely_whatever_the_cause_is() {
         assert!(asked < 80, "{code}: {asked}");
     }
     // Each list succeeds, and the watch after it fails.
-    let too_old = |info: &RequestInfo| match info.is_watch() {
-        true => RequestFault::Response(410),
-        false => RequestFault::None,
-    };
+    let too_old =
+        |info: &RequestInfo| if info.is_watch() { RequestFault::Response(410) } else { RequestFault::None };
     let asked = asks(true, too_old).await;
     assert!(asked < 80, "410: {asked}");
     // The API server asks to wait.

@@ -250,6 +250,7 @@ fn pause_points() -> Vec<Case> {
 }
 
 /// A pause point that lasts so long.
+#[allow(clippy::needless_pass_by_value, reason = "a case makes its object of a value")]
 fn lasting(duration: Value) -> Value {
     point(json!({"beforePriority": 1, "duration": duration}))
 }

@@ -47,16 +47,15 @@ fn plan_on(state: &ObservedState, change: &SpecChange, nodes: Option<BTreeMap<St
         others: BTreeMap::new(),
     };
     let preview = preview(&snapshot, &assumptions);
-    let notes = idle_points(&snapshot, &preview);
     Plan {
         name: "web".into(),
         namespace: "shop".into(),
         is_rest: *change == SpecChange::default(),
         spec: snapshot.deployment.spec.clone(),
+        notes: idle_points(&snapshot, &preview),
         preview,
         assumptions,
         ready_after_learned: true,
-        notes,
         next: Some("kubectl ordered set image web web=web:2".to_owned()),
     }
 }
