@@ -65,8 +65,8 @@ pub struct Facts {
     pub cost: Option<i32>,
 }
 
-/// A decimal int32 without a leading `+` and without a leading zero; `None` is malformed: it counts as absent,
-/// and the reader of the annotation warns of it.
+/// A decimal int32 without a leading `+` and without a leading zero; `None` is malformed: it counts as
+/// absent, and the reader of the annotation warns of it.
 ///
 /// This is how Kubernetes documents and reads the pod deletion cost: it checks only the first character for
 /// a leading zero, so `-0` is 0 and `-008` is -8. Both annotations follow it, so that every value that the

@@ -137,8 +137,8 @@ async fn read<K: Resource + Send + Sync>(
     namespace
 }
 
-/// The next list that begins, if one may: its namespace, and who it serves. `running`: where lists run, one in
-/// a namespace at the same time.
+/// The next list that begins, if one may: its namespace, and who it serves. `running`: where lists run, one
+/// in a namespace at the same time.
 fn begin<W>(waiting: &mut Turns<W>, running: &mut BTreeSet<Arc<str>>) -> Option<(Arc<str>, Vec<W>)> {
     if running.len() == LISTS {
         return None;
