@@ -62,7 +62,7 @@ Usage: cargo xtask <task>
              and write the results to docs/reliability.md
   bench [--large] [...]
              measure rollouts by this controller, by the built-in ones and by a driver without a controller,
-             in turn on a real control plane; writes docs/internals/benchmarks
+             in turn on a real control plane; --large writes docs/internals/benchmarks
   specs [FOCUS]
              run Kubernetes' own tests of Deployments and ReplicaSets: the end-to-end specs with the built-in
              controller of ReplicaSets and with this one, then the integration tests with this one; the first

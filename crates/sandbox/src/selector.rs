@@ -18,6 +18,9 @@ pub(crate) fn label_selector(field: &Value) -> Option<Selector> {
 
 /// Whether the labels of the object match.
 pub(crate) fn selects(selector: &Selector, object: &Value) -> bool {
+    if selector.selects_all() {
+        return true;
+    }
     let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
     let labels = labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
     selector.matches(&labels.collect())

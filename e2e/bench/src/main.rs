@@ -30,10 +30,11 @@ const PAGE: &str = "docs/internals/benchmarks/results.md";
 #[derive(Debug, Parser)]
 #[command(name = "bench")]
 struct Arguments {
-    /// Also measure the rows that take long: more pods, more objects, longer waits.
+    /// Also measure the rows that take long: more pods, more objects, longer waits. Writes the page, which is
+    /// printed otherwise.
     #[arg(long)]
     large: bool,
-    /// Measure only the rows with these names, and print the table instead of writing the page.
+    /// Measure only the rows with these names.
     #[arg(long, value_name = "ROW", value_delimiter = ',')]
     only: Vec<String>,
     /// How often each row is measured for each contender; large ones once. The report gives medians.
@@ -102,13 +103,12 @@ async fn measure(arguments: &Arguments) -> Result<()> {
             measured.push(row.measure(&cluster, rounds).await?);
             eprintln!("{}: done in {:.0?}", row.name, start.elapsed());
             page = results::page(&measured, &how)?;
-            // After each row: an interrupted run keeps what it has.
-            if arguments.only.is_empty() {
-                fs::write(PAGE, &page).with_context(|| format!("cannot write {PAGE}"))?;
-            }
         }
     }
-    if !arguments.only.is_empty() {
+    // Only a run of all rows replaces the page.
+    if arguments.large && arguments.only.is_empty() {
+        fs::write(PAGE, &page).with_context(|| format!("cannot write {PAGE}"))?;
+    } else {
         println!("{page}");
     }
     let broken =

@@ -13,6 +13,16 @@ use crate::commands::request::{StatusRequest, next_command};
 use crate::terminal::escape::print_line;
 use crate::view::phase::aborted;
 
+/// The object of a request, and how long it takes at most.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RequestArgs {
+    #[command(flatten)]
+    target: Target,
+    /// How long to wait for the controller; 0 does not wait
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = timeout)]
+    timeout: Timeout,
+}
+
 /// Abort a rollout: roll its pods back to the last complete revision
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -26,10 +36,7 @@ deletes pods that are not available first. It ends when the template is changed,
 `undo` rolls a complete rollout back.")]
 pub(crate) struct AbortArgs {
     #[command(flatten)]
-    target: Target,
-    /// How long to wait for the controller; 0 does not wait
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = timeout)]
-    timeout: Timeout,
+    request: RequestArgs,
 }
 
 /// Start an aborted rollout again
@@ -41,21 +48,18 @@ Examples:
 The rollout gets a new revision number and pauses at all its pause points again.")]
 pub(crate) struct RetryArgs {
     #[command(flatten)]
-    target: Target,
-    /// How long to wait for the controller; 0 does not wait
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = timeout)]
-    timeout: Timeout,
+    request: RequestArgs,
 }
 
 pub(crate) async fn run(args: AbortArgs, connect: ConnectArgs) -> Result<()> {
-    let connection = connect.connect().await?.with(args.target.dry_run);
-    let text = abort(&connection, &args.target.name, None, args.timeout.0).await?;
+    let connection = connect.connect().await?.with(args.request.target.dry_run);
+    let text = abort(&connection, &args.request.target.name, None, args.request.timeout.0).await?;
     Ok(print_line(text)?)
 }
 
 pub(crate) async fn run_retry(args: RetryArgs, connect: ConnectArgs) -> Result<()> {
-    let connection = connect.connect().await?.with(args.target.dry_run);
-    let text = retry(&connection, &args.target.name, None, args.timeout.0).await?;
+    let connection = connect.connect().await?.with(args.request.target.dry_run);
+    let text = retry(&connection, &args.request.target.name, None, args.request.timeout.0).await?;
     Ok(print_line(text)?)
 }
 

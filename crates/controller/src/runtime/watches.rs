@@ -135,7 +135,7 @@ impl Watches {
             }
             let is_listed = matches!(event, watcher::Event::InitDone);
             let gone = changed.clone().filter(|_| matches!(event, watcher::Event::Delete(_)));
-            let event = mapped(event, |set| Seen::of(set, SetEntry::of));
+            let event = seen(event, SetEntry::of);
             let now = self.ctx.clock.now();
             let names = self.ctx.cache().apply_set(event, now);
             if is_plain {
@@ -238,7 +238,7 @@ impl Watches {
                 _ => None,
             };
             let entry = |pod: PodView| PodEntry::of(self.ctx.family, &pod);
-            let event = mapped(event, |pod| Seen::of(pod, entry));
+            let event = seen(event, entry);
             let now = self.ctx.clock.now();
             let mut names = self.ctx.cache().apply_pod(event, now);
             if let Some((key, labels)) = orphan {
@@ -327,6 +327,17 @@ fn is_forbidden(failure: &watcher::Error) -> bool {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 403,
         _ => false,
+    }
+}
+
+/// The event as the cache reads it. What is deleted needs no entry.
+fn seen<K: ResourceExt, E>(
+    event: watcher::Event<K>,
+    entry: impl FnOnce(K) -> Option<E>,
+) -> watcher::Event<Seen<E>> {
+    match event {
+        watcher::Event::Delete(object) => watcher::Event::Delete(Seen::of(object, |_| None)),
+        other => mapped(other, |object| Seen::of(object, entry)),
     }
 }
 

@@ -85,19 +85,16 @@ async fn a_leader_that_ends_during_a_renewal_releases_the_lease() {
     }
 }
 
-/// How many requests for pods a controller sends in ten minutes of this. It works a minute after, and
-/// before if it can list.
-async fn asks(lists: bool, fault: impl Fn(&RequestInfo) -> RequestFault + Send + 'static) -> usize {
+/// How many requests for pods a controller sends in ten minutes of this, and whether it works a minute after.
+async fn asks(fault: impl Fn(&RequestInfo) -> RequestFault + Send + 'static) -> usize {
     let (mut cluster, _) = Cluster::with_pods(2).await;
     cluster.kill();
     let is_of_pods = |info: &RequestInfo| info.method == Method::GET && info.path.contains("/pods?");
     let count = cluster.faults.counted(is_of_pods, fault);
     cluster.start_controller();
-    cluster.pass(Duration::from_secs(540)).await;
-    cluster.scale(3).await;
-    cluster.pass(Duration::from_secs(60)).await;
-    assert_eq!(cluster.view().await.active().len(), if lists { 3 } else { 2 });
+    cluster.pass(Duration::from_secs(600)).await;
     cluster.faults.clear();
+    cluster.scale(3).await;
     cluster.pass(Duration::from_secs(60)).await;
     assert_eq!(cluster.view().await.active().len(), 3);
     count.load(Ordering::SeqCst)
@@ -106,15 +103,27 @@ async fn asks(lists: bool, fault: impl Fn(&RequestInfo) -> RequestFault + Send +
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_fails_for_long_asks_rarely_whatever_the_cause_is() {
     for code in [503, 403, 404] {
-        let asked = asks(false, move |_| RequestFault::Response(code)).await;
+        let asked = asks(move |_| RequestFault::Response(code)).await;
         assert!(asked < 80, "{code}: {asked}");
     }
     // Each list succeeds, and the watch after it fails.
-    let too_old =
-        |info: &RequestInfo| if info.is_watch() { RequestFault::Response(410) } else { RequestFault::None };
-    let asked = asks(true, too_old).await;
+    let asked = asks(|info| if info.is_watch() { RequestFault::Response(410) } else { RequestFault::None });
+    let asked = asked.await;
     assert!(asked < 80, "410: {asked}");
     // The API server asks to wait.
-    let asked = asks(false, |_| RequestFault::Shed(50)).await;
+    let asked = asks(|_| RequestFault::Shed(50)).await;
     assert!(asked <= 26, "Retry-After: {asked}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_version_is_too_old_lists_again() {
+    let (mut cluster, _) = Cluster::with_pods(2).await;
+    cluster.kill();
+    // Each list succeeds, and the watch after it is refused.
+    cluster.faults.when(RequestInfo::is_watch, || RequestFault::Response(410));
+    cluster.start_controller();
+    cluster.pass(Duration::from_secs(10)).await;
+    cluster.scale(3).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    assert_eq!(cluster.view().await.active().len(), 3);
 }

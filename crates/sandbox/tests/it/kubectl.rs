@@ -38,6 +38,8 @@ impl Cluster {
         let mut command = Command::new(std::env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into()));
         command
             .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("KUBECONFIG", self.home.path().join("config"))
             .env("HOME", self.home.path())
             .stdin(Stdio::piped())

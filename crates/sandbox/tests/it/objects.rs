@@ -52,6 +52,23 @@ async fn the_schema_and_its_rules_are_enforced() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn json_and_strategic_patches_change_pods_and_apply_is_refused() {
+    let (_sandbox, client) = started().await;
+    let api = pods(&client);
+    create(&api, &pod("a")).await;
+    let add = json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]);
+    let add: Patch<()> = Patch::Json(serde_json::from_value(add).unwrap());
+    let labelled = api.patch("a", &PatchParams::default(), &add).await.unwrap();
+    assert_eq!(labelled.labels()["a"], "b");
+    let image = json!({"spec": {"containers": [{"name": "main", "image": "web:2"}]}});
+    let changed = api.patch("a", &PatchParams::default(), &Patch::Strategic(image)).await.unwrap();
+    assert_eq!(changed.spec.unwrap().containers[0].image.as_deref(), Some("web:2"));
+    let whole = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}});
+    let refused = refusal(api.patch("a", &PatchParams::apply("test"), &Patch::Apply(whole)).await);
+    assert_eq!(refused.code, 415);
+}
+
+#[tokio::test(start_paused = true)]
 async fn all_pages_of_a_list_have_one_version() {
     let (sandbox, client) = started().await;
     let api: Api<ConfigMap> = Api::default_namespaced(client);

@@ -2,25 +2,27 @@
 //! type counts as absent: one object that cannot be decoded would hide all others of its list.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use ordereddeployment_api::parse_time;
 use ordereddeployment_planner::Failed;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::{NodeView, PodView};
 
 /// A pod without its containers and volumes.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Pod {
-    #[serde(default)]
-    metadata: Option<Metadata>,
-    #[serde(default)]
-    spec: Option<PodSpec>,
-    #[serde(default)]
+    metadata: Object<Metadata>,
+    spec: Object<PodSpec>,
     status: Value,
 }
 
@@ -44,7 +46,7 @@ struct Metadata {
     creation_timestamp: Value,
     deletion_timestamp: Value,
     owner_references: Value,
-    managed_fields: Option<Vec<Written>>,
+    managed_fields: List<Object<Written>>,
 }
 
 /// Who wrote last, and when.
@@ -56,10 +58,73 @@ struct Written {
     time: Value,
 }
 
+/// A `T` of a JSON list or of a JSON object; of any other JSON, the default, and nothing is built.
+#[derive(Default)]
+struct Shaped<T, const IS_LIST: bool>(T);
+
+type Object<T> = Shaped<T, false>;
+type List<T> = Shaped<Vec<T>, true>;
+
+impl<'de, T: Default + Deserialize<'de>, const IS_LIST: bool> Deserialize<'de> for Shaped<T, IS_LIST> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Reader::<T, IS_LIST>(PhantomData)).map(Self)
+    }
+}
+
+struct Reader<T, const IS_LIST: bool>(PhantomData<T>);
+
+impl<'de, T: Default + Deserialize<'de>, const IS_LIST: bool> Visitor<'de> for Reader<T, IS_LIST> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<T, A::Error> {
+        if IS_LIST {
+            return T::deserialize(SeqAccessDeserializer::new(list));
+        }
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(T::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
+        if !IS_LIST {
+            return T::deserialize(MapAccessDeserializer::new(map));
+        }
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(T::default())
+    }
+}
+
 impl<'de> Deserialize<'de> for PodView {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Pod { metadata, spec, status } = Pod::deserialize(deserializer)?;
-        let (metadata, spec) = (metadata.unwrap_or_default(), spec.unwrap_or_default());
+        let Shaped(Pod { metadata: Shaped(metadata), spec: Shaped(spec), status }) =
+            Object::<Pod>::deserialize(deserializer)?;
         let conditions = || items(&status["conditions"]);
         let ready = conditions().find(|one| one["type"] == "Ready").filter(|one| one["status"] == "True");
         let unscheduled = conditions().find(|one| one["type"] == "PodScheduled" && one["status"] == "False");
@@ -90,8 +155,8 @@ impl<'de> Deserialize<'de> for PodView {
 /// it no container status; the API server's own time is the most reliable one, as nodes' clocks differ.
 fn failed(metadata: &Metadata, status: &Value) -> Option<Failed> {
     let created = time(&metadata.creation_timestamp)?;
-    let written = metadata.managed_fields.iter().flatten().filter(|entry| entry.is_status());
-    let written = written.filter_map(|entry| time(&entry.time)).max();
+    let written = metadata.managed_fields.0.iter().filter(|Shaped(entry)| entry.is_status());
+    let written = written.filter_map(|Shaped(entry)| time(&entry.time)).max();
     let changed = items(&status["conditions"]).filter_map(|one| time(&one["lastTransitionTime"]));
     let changed = changed.chain(time(&status["startTime"])).max();
     let at = written.or(changed).unwrap_or(created).max(created);

@@ -142,6 +142,14 @@ fn a_failed_pod_has_its_reason_and_the_most_reliable_time() {
 }
 
 #[test]
+fn a_pod_is_ready_by_its_first_ready_condition() {
+    for (statuses, expected) in [(["False", "True"], false), (["True", "False"], true)] {
+        let conditions = statuses.map(|status| json!({"type": "Ready", "status": status}));
+        assert_eq!(view(json!({"status": {"conditions": conditions}})).pod().facts.ready, expected);
+    }
+}
+
+#[test]
 fn an_unschedulable_pod_has_its_message() {
     let unscheduled = |type_: &str, status: &str| {
         let condition = json!({"type": type_, "status": status, "message": "0/6 nodes are available"});
@@ -346,7 +354,7 @@ fn an_extreme_time_of_another_client_hides_no_pod() {
 fn a_field_of_an_unexpected_type_counts_as_absent_and_affects_no_other() {
     let odd = view(json!({
         "metadata": {"name": "p", "labels": {"a": "b", "n": 5, "o": null}, "annotations": [],
-                     "ownerReferences": [null, 5, {"uid": 7}]},
+                     "ownerReferences": [null, 5, {"uid": 7}], "managedFields": {}},
         "spec": {"nodeName": "n1", "initContainers": [{}, "x"]},
         "status": {"phase": "Running", "conditions": [null, {"type": "Ready", "status": true}],
                    "containerStatuses": [{"name": "c", "restartCount": "many"},
@@ -356,7 +364,9 @@ fn a_field_of_an_unexpected_type_counts_as_absent_and_affects_no_other() {
     assert_eq!((pod.name.as_str(), pod.facts.node.as_deref(), pod.facts.ready), ("p", Some("n1"), false));
     assert_eq!(pod.facts.restarts, i32::MAX);
     assert_eq!(odd.metadata.labels.unwrap(), [("a".to_owned(), "b".to_owned())].into());
-    for nothing in [json!({}), json!({"metadata": null, "spec": null, "status": [1]})] {
+    for nothing in
+        [json!(null), json!(5), json!([{}]), json!("pod"), json!({"metadata": null, "status": [1]})]
+    {
         assert_eq!(
             serde_json::from_value::<PodView>(nothing.clone()).unwrap(),
             PodView::default(),

@@ -89,15 +89,16 @@ fn parse(lines: &[u8]) -> Result<Vec<Entry>> {
     for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let event: Value = serde_json::from_slice(line)
             .with_context(|| format!("cannot read an audit event: {}", String::from_utf8_lossy(line)))?;
-        let id = event["auditID"].as_str().unwrap_or_default();
-        match event["stage"].as_str() {
-            Some("RequestReceived") => {
+        let text = |key: &str| event[key].as_str().with_context(|| format!("no {key} in {event}"));
+        let id = text("auditID")?;
+        match text("stage")? {
+            "RequestReceived" => {
                 begun.insert(id.to_owned(), requests.len());
-                requests.push((request(&event), false));
+                requests.push((request(&event)?, false));
             }
-            Some("ResponseComplete" | "Panic") => match begun.remove(id) {
-                Some(place) => requests[place] = (request(&event), true),
-                None => requests.push((request(&event), true)),
+            "ResponseComplete" | "Panic" => match begun.remove(id) {
+                Some(place) => requests[place] = (request(&event)?, true),
+                None => requests.push((request(&event)?, true)),
             },
             _ => {}
         }
@@ -105,11 +106,11 @@ fn parse(lines: &[u8]) -> Result<Vec<Entry>> {
     Ok(requests)
 }
 
-fn request(event: &Value) -> Request {
+fn request(event: &Value) -> Result<Request> {
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    let time = |pointer: &str| text(pointer)?.parse().ok();
+    let time = |pointer: &str| text(pointer).map(|time| time.parse()).transpose();
     let code = event.pointer("/responseStatus/code").and_then(Value::as_u64);
-    Request {
+    Ok(Request {
         user: text("/user/username"),
         user_agent: text("/userAgent").unwrap_or_default(),
         verb: text("/verb").unwrap_or_default(),
@@ -121,9 +122,9 @@ fn request(event: &Value) -> Request {
         subresource: text("/objectRef/subresource"),
         body: event.get("requestObject").cloned(),
         code: code.and_then(|code| code.try_into().ok()).unwrap_or_default(),
-        received: time("/requestReceivedTimestamp"),
-        answered: time("/stageTimestamp").filter(|_| event["stage"] == "ResponseComplete"),
-    }
+        received: time("/requestReceivedTimestamp")?,
+        answered: time("/stageTimestamp")?.filter(|_| event["stage"] == "ResponseComplete"),
+    })
 }
 
 #[cfg(test)]

@@ -104,13 +104,14 @@ async fn a_lost_api_server_and_a_stopped_dashboard_are_shown(cluster: TestCluste
     rules.cut();
     browser.until_text("#banner", "The API server does not answer since ").await;
     browser.until_text("#live", "Connection lost").await;
-    browser.until("document.getElementById('columns').classList.contains('old')").await;
+    let is_old = "document.getElementById('columns').classList.contains('old')";
+    assert_eq!(browser.get(is_old).await, json!(true));
     assert_eq!(browser.get("document.querySelectorAll('#board [role=option]').length").await, json!(6));
     roll_out(&cluster, "web:2").await;
     rules.flow();
     browser.until_text("#live", "Live").await;
     browser.until_text("#line", &format!("paused at pause point {} (before)", pods[1])).await;
-    browser.until("document.getElementById('banner').hidden").await;
+    assert_eq!(browser.get("document.getElementById('banner').hidden").await, json!(true));
     // The token works once. This browser has the cookie.
     browser.open(&address).await;
     drop(running);

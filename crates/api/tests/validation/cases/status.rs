@@ -80,7 +80,9 @@ pub(super) fn cases() -> Vec<Case> {
         cases.push(limit(kind, "status.selector", TOO_LONG, SELECTOR, &selector));
     }
     let resume = |length| json!({"status": {"resumeRequested": text(length)}});
-    cases.push(limit(DEPLOYMENT, "status.resumeRequested", TOO_LONG, 512, &resume));
+    let mut requested = limit(DEPLOYMENT, "status.resumeRequested", TOO_LONG, 512, &resume);
+    requested.passes.push(json!({"status": {"resumeRequested": "*@4"}}));
+    cases.push(requested);
     cases
 }
 

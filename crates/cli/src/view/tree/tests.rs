@@ -146,14 +146,15 @@ fn a_narrow_terminal_has_fewer_columns_and_keeps_names_order_and_reasons() {
 
 #[test]
 fn a_rollout_paused_by_its_spec_shows_how_to_continue() {
-    for (image, revision, expected) in [
-        ("web:2", 2, "continue with: kubectl ordered unpause web -n shop"),
-        ("web:1", 1, "note: paused by spec.paused: the next change of the template starts no rollout"),
+    for (image, revision, state_shown, expected) in [
+        ("web:2", 2, "paused (spec.paused)", "continue with: kubectl ordered unpause web -n shop"),
+        ("web:1", 1, "", "note: paused by spec.paused: the next change of the template starts no rollout"),
     ] {
         let mut state = observed_state(4, image, &at_revision(revision), &four());
         std::sync::Arc::make_mut(&mut state.deployment).spec.paused = true;
         let text = render(&overview(&state), Drawing { flags: " -n shop", ..PLAIN });
         assert!(text.contains(expected), "{text}");
+        assert!(text.lines().next().unwrap().ends_with(state_shown), "{text}");
     }
 }
 

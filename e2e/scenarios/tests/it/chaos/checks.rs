@@ -389,7 +389,7 @@ mod tests {
         };
         let (c, abc) = (deletes(&["c"]), deletes(&["a", "b", "c"]));
         let after_b = || object(25, NEW, &held("After", None));
-        let table: [(Vec<Commit>, Vec<Request>, &str); 17] = [
+        let table: [(Vec<Commit>, Vec<Request>, &str); 12] = [
             (
                 vec![new(20, "n1"), gone(21, "a"), at_b(22), resumed(23), is_passed(24), gone(25, "b")],
                 ab.clone(),
@@ -409,19 +409,27 @@ mod tests {
                 deletes(&["a"]),
                 "while its set is being deleted",
             ),
-            (early(equal, "InOrder"), c.clone(), "[3]"),
-            (early(unready, "WhenBlocked"), c.clone(), "[1]"),
-            (early(unready, "InOrder"), c, "c is deleted before a"),
-            (beyond(vec![after_b()]), abc.clone(), "[3, 2]"),
-            (beyond(vec![after_b(), gone(26, "c")]), abc.clone(), "26: passed by nobody"),
-            (beyond(vec![gone(26, "c")]), abc, "26: passed by nobody"),
+            (early(unready, "InOrder"), c.clone(), "c is deleted before a"),
         ];
-        for (commits, requests, words) in table {
+        let said = |commits: Vec<Commit>, requests: &[Request]| {
             let mut commits: Vec<Commit> = start().into_iter().chain(commits).collect();
             commits.sort_by_key(|commit| commit.version);
-            let said = check(&commits, &requests, "x");
-            let said = said.map_or_else(|broken| broken, |findings| format!("{:?}", findings.rolled));
+            let said = check(&commits, requests, "x");
+            said.map_or_else(|broken| broken, |findings| format!("{:?}", findings.rolled))
+        };
+        for (commits, requests, words) in table {
+            let said = said(commits, &requests);
             assert!(said.contains(words), "{words}: {said}");
+        }
+        for (commits, requests, first) in [
+            (early(equal, "InOrder"), &c, "[3]"),
+            (early(unready, "WhenBlocked"), &c, "[1]"),
+            (beyond(vec![after_b()]), &abc, "[3, 2]"),
+            (beyond(vec![after_b(), gone(26, "c")]), &abc, "26: passed by nobody"),
+            (beyond(vec![gone(26, "c")]), &abc, "26: passed by nobody"),
+        ] {
+            let said = said(commits, requests);
+            assert!(said.starts_with(first), "{first}: {said}");
         }
     }
 }
